@@ -103,6 +103,32 @@ def damaged_file_is_read_or_refused(draw: random.Random, folder: Path) -> None:
         READERS[name](copy)
 
 
+def flipped_bit_is_refused_or_harmless(draw: random.Random, folder: Path) -> None:
+    """One bit of a classifier's folder or of a checkpoint is another: it is refused, or what was saved is what is read."""
+    name = draw.choice(["run/classifier", "run/checkpoint.safetensors"])
+    original, copy = originals() / name, folder / "copy.safetensors"
+    if original.is_dir():
+        shutil.copytree(original, copy)
+        damaged = draw.choice(sorted(path for path in copy.rglob("*") if path.suffix in (".json", ".safetensors")))
+    else:
+        shutil.copy(original, copy)
+        damaged = copy
+    content = bytearray(damaged.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    damaged.write_bytes(bytes(content))
+    with contextlib.suppress(InputError):
+        assert _meaning(name, copy) == _meaning(name, original)
+
+
+def _meaning(name: str, path: Path) -> list[str]:
+    """What a saved classifier answers with, or what a checkpoint goes on from."""
+    if name != "run/classifier":
+        return [repr(part) for part in torch.utils._pytree.tree_leaves(vars(load_checkpoint(path)))]
+    classifier = Classifier.load(path)
+    state = [f"{key} {value.double().tolist()}" for key, value in classifier.network.state_dict().items()]
+    return [*state, *classifier.classes, str(classifier.link), str(classifier.rule), str(classifier.inputs)]
+
+
 def _odd_json(draw, path: Path) -> None:
     path.write_text(json.dumps(_odd_leaf(draw, json.loads(path.read_text()))))
 

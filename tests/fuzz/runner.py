@@ -25,9 +25,11 @@ BATTERIES: dict[str, Battery] = {
     "query-texts": queries.text_is_a_query_or_refused,
     "equal-rows": exactness.equal_probabilities_stay_equal,
     "votes": exactness.votes_equal_fractions,
+    "conditions": exactness.conditions_hold_at_ties,
     "formats": formats.numbers_do_not_depend_on_the_file,
     "folders": folders.folder_equals_one_file,
     "files": files.damaged_file_is_read_or_refused,
+    "flipped-bits": files.flipped_bit_is_refused_or_harmless,
     "killed-index": kills.index_survives_a_kill,
     "killed-training": kills.training_survives_a_kill,
 }
