@@ -5,6 +5,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 LONGEST_HEADER = 2**28
+MOST_LINES = 64  # of one row
 LOOKED_AT = 2**17  # cells that show the decimal point
 WITH_COMMA, WITH_POINT = (re.compile(rf"[+-]?\d*{mark}\d+(?:[eE][+-]?\d+)?") for mark in (",", r"\."))
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
@@ -33,12 +35,14 @@ def csv_header(path: str | Path) -> bytes:
 
 
 def csv_first_row(path: str | Path) -> bytes:
-    """The first line below the line of names that is not empty; nothing if there is none."""
-    lines: list[bytes] = []
+    """The first row below the line of names that is not empty; nothing if there is none. Its cells may go on in other lines."""
     with Path(path).open("rb") as file:
-        while len(lines) < 2 and (line := file.readline(LONGEST_HEADER)):
-            lines += [line] if line.strip(b"\r\n") else []
-    return lines[1] if len(lines) > 1 else b""
+        lines = iter(lambda: file.readline(LONGEST_HEADER), b"")
+        filled = (line for line in lines if line.strip(b"\r\n"))
+        next(filled, b"")
+        first = next(filled, b"")
+        parts = accumulate(chain([first], islice(lines, MOST_LINES)))
+        return next((row for row in parts if row.count(b'"') % 2 == 0), first)
 
 
 def csv_names(path: str | Path) -> list[str]:

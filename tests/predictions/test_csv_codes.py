@@ -34,6 +34,7 @@ def column(folder, cells, delimiter=",", score="0.5"):
         ["1", "true"],
         ["NA", "NA"],
         ["01", "NA", ""],
+        ["0", "-0.0", "+1", "1", "2.5"],
     ],
 )
 def test_codes_stay_as_they_are_written(tmp_path, cells):

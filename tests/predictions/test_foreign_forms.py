@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shortlist import Predictions, evaluate
-from shortlist.csv_files import csv_decimal_point
+from shortlist.csv_files import csv_decimal_point, csv_first_row
 from shortlist.data.readers.feature_table import read_feature_table
 from shortlist.errors import InputError
 from shortlist.links import Temperature
@@ -121,6 +121,10 @@ def test_a_comma_in_a_name_does_not_hide_that_cells_are_separated_by_semicolons(
     found = Predictions.load(path, scores_key="p.*", link="identity")
     assert found.classes == ("ash, common", "elm")
     assert found.target.tolist() == [1]
+    path.write_text('note;p.ash, common;p.elm\n"first\nsecond";0,25;0,75\n')
+    assert Predictions.load(path, scores_key="p.*", link="identity").classes == ("ash, common", "elm")
+    path.write_text('note;p.ash, common;p.elm\n5" wide;0.25;0.75\n')  # a quote that nothing closes
+    assert csv_first_row(path) == b'5" wide;0.25;0.75\n'
     path.write_text("width;leaf, old;species\n1.5;2;elm\n2.5;3;ash\n")
     assert read_feature_table(path).splits["all"].inputs.tolist() == [[1.5, 2], [2.5, 3]]
 

@@ -84,7 +84,8 @@ def _changes(
         patterns = [pattern for pattern in patterns if pattern not in (TOO_LONG, TOO_LONG_CODE)]
     if any(_any(written, pattern) for pattern in patterns):
         return True
-    return bool(pc.count_distinct(spelt).as_py() > pc.count_distinct(numbers).as_py())
+    without_sign = pc.add(numbers, 0)  # of zero: -0.0 and 0.0 are one number
+    return bool(pc.count_distinct(spelt).as_py() > pc.count_distinct(without_sign).as_py())
 
 
 def _any(written: pa.ChunkedArray, pattern: str) -> bool:
