@@ -54,11 +54,13 @@ def without_links(path: str | Path) -> Path:
     '/a'
     """
     try:
-        os.stat(path)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
+        found = Path(path).resolve()  # of a circle, Python up to 3.12 raises RuntimeError, and later ones nothing
+        os.stat(found)
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) or error.errno == errno.ELOOP:
             raise InputError(f"{path}: its links lead in a circle: remove the link, or choose another place") from None
-    return Path(path).resolve()
+        return Path(path).resolve()
+    return found
 
 
 @contextmanager
@@ -257,7 +259,14 @@ def folders_left_aside(path: str | Path) -> list[Path]:
     if not target.parent.is_dir():
         return []
     found = sorted(target.parent.glob(f"{glob.escape(f'.{target.name}.{OLD}.')}*"))
-    return [folder for folder in found if folder.is_dir() and any(folder.iterdir())]
+    return [folder for folder in found if _holds_something(folder)]
+
+
+def _holds_something(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:  # no folder, or gone by now: the process that replaces it lives
+        return False
 
 
 def flush(path: Path) -> None:

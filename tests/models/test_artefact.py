@@ -13,8 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import shortlist
+from shortlist import files
 from shortlist.errors import InputError
 from shortlist.links import SPA, Identity, Isotonic, Platt, Quasibinary, Sigmoid, Softmax
+from shortlist.models import artefact
 from shortlist.models.artefact import is_classifier, load_rule
 from shortlist.models.card import model_card
 from shortlist.models.classifier import Classifier
@@ -566,3 +568,29 @@ def test_card_of_many_classes_is_short():
 @pytest.mark.parametrize("link", [Identity(), Sigmoid(), SPA(), Softmax(), Isotonic().fit(rows(30, 4), labels(30))])
 def test_card_names_the_link(link):
     assert f"link: `{link!r}`" in model_card(of_features(link=link))
+
+
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    path = tmp_path / "classifier"
+    first, second = (fitted(of_features(), rule) for rule in ("top-k:1", "top-k:2"))
+    first.save(path)
+    read, seen = artefact._read_tensors, []
+
+    def replaced(*given):
+        if not seen:
+            seen.append(given)
+            second.save(path)
+        return read(*given)
+
+    monkeypatch.setattr(artefact, "_read_tensors", replaced)
+    assert str(Classifier.load(path).rule) == str(second.rule)
+    (path / "classes.json").write_text("[]")
+    with pytest.raises(InputError, match="classes.json"):
+        Classifier.load(path)
+
+
+def test_a_folder_left_aside_that_goes_while_it_is_looked_for_is_none(tmp_path, monkeypatch):
+    path = tmp_path / "classifier"
+    (tmp_path / f".classifier.{files.OLD}.1").mkdir()
+    monkeypatch.setattr(files.Path, "iterdir", lambda folder: (_ for _ in ()).throw(FileNotFoundError(folder)))
+    assert files.folders_left_aside(path) == []

@@ -3,13 +3,14 @@
 The configuration holds digests of all but the card: one bit that changes on the disk would give other sets without a word.
 """
 
+import functools
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -35,7 +36,11 @@ OWN_FILES = (WEIGHTS, CONFIG, CLASSES, CARD)
 OF_RUN, RUN_RECORD = "classifier", "recipe.json"  # what a run calls its classifier, and the file beside it
 PARTS = ("network", "link", "rule")
 DIGESTS = "digests"  # in the configuration: of each part's tensors, of the class names and of the rest of the configuration
+ATTEMPTS = 5  # at reading a folder that others replace
 NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
+
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
 
 
 def save(classifier: Classifier, path: str | Path) -> None:
@@ -83,6 +88,32 @@ def _write(path: Path, texts: dict[str, str], tensors: dict[str, Tensor]) -> Non
         (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors writes files that only the user can read
 
 
+def _again_if_replaced(read: Callable[Concatenate[str | Path, Given], Read]) -> Callable[Concatenate[str | Path, Given], Read]:
+    """Reads again where the folder was replaced by another in the meantime: parts of two would look like damage."""
+
+    @functools.wraps(read)
+    def reading(path: str | Path, /, *args: Given.args, **keywords: Given.kwargs) -> Read:
+        for _ in range(ATTEMPTS):
+            seen = _number_of(path)
+            try:
+                return read(path, *args, **keywords)
+            except (InputError, OSError, RuntimeError):
+                if _number_of(path) == seen:
+                    raise
+        return read(path, *args, **keywords)
+
+    return reading
+
+
+def _number_of(path: str | Path) -> int | None:
+    """What the file system calls this folder; a new one has another number."""
+    try:
+        return Path(path).stat().st_ino
+    except OSError:
+        return None
+
+
+@_again_if_replaced
 def load(path: str | Path, device: str | torch.device = "cpu", given: GivenNetwork | None = None) -> Classifier:
     """The classifier that :func:`save` wrote; ``given`` is its network, where that was written elsewhere."""
     path = Path(path)
@@ -108,6 +139,7 @@ def load(path: str | Path, device: str | torch.device = "cpu", given: GivenNetwo
     return _moved(classifier.eval(), device)
 
 
+@_again_if_replaced
 def load_rule(path: str | Path) -> SetRule | None:
     """The rule of a saved classifier, fitted; the network is neither needed nor built."""
     path = Path(path)
