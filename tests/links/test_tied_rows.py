@@ -86,6 +86,49 @@ def test_no_probability_is_one_knot_even_if_rows_do_not_sum_to_one(kind):
     assert lowest == pytest.approx(-103.97, abs=2e-4)
 
 
+def rounded_rows(rounding, concentration=1.0, rows=600, classes=5, seed=4):
+    """Probabilities that were rounded one by one, to decimals or to half precision, and labels that follow them."""
+    generator = np.random.default_rng(seed)
+    truth = generator.dirichlet(np.full(classes, concentration), rows)
+    target = np.array([generator.choice(classes, p=row) for row in truth])
+    if isinstance(rounding, torch.dtype):
+        return torch.from_numpy(truth).to(rounding), target
+    return torch.from_numpy(np.round(truth, rounding)), target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("concentration", [1.0, 0.03], ids=["spread", "confident"])
+@pytest.mark.parametrize("rounding", [2, 3, 4, torch.float16, torch.bfloat16], ids=str)
+def test_the_same_probability_has_one_value_where_rows_do_not_sum_to_one(kind, concentration, rounding):
+    """Of 1 the rest of a row may say more; but never that it is less than another probability."""
+    probs, target = rounded_rows(rounding, concentration)
+    assert ((probs.double().sum(1) - 1).abs() > 1e-4).any()
+    for given in (probs, probs.double(), probs.float()):
+        link = kind(Identity()).fit(given, target)
+        for asked in (probs.double(), probs.float()):
+            found = by_themselves(link, asked).numpy()
+            for label in range(5):
+                own = probs[:, label].double().numpy()
+                assert_one_value_each(torch.from_numpy(found[own < 1][:, [label]]), own[own < 1][:, None])
+                order = np.argsort(own, kind="stable")
+                largest = np.maximum.accumulate(found[order, label])
+                firsts = np.searchsorted(own[order], own[order], side="left")
+                below = np.where(firsts > 0, largest[firsts - 1], 0)
+                assert (found[order, label] >= below).all()
+
+
+def test_log_odds_of_rounded_probabilities_are_those_of_each_by_itself():
+    rows = torch.tensor([[0.33, 0.33, 0.33], [0.33, 0.33, 0.34], [0.33, 0.34, 0.34]], dtype=torch.float64)
+    odds = Isotonic(Identity(), single=True)._odds_of_base(rows)
+    assert_close(odds, torch.logit(rows), rtol=0, atol=1e-6)
+    sure = torch.tensor([[1, 1e-12, 1e-9], [1.0, 0.001, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    odds = Isotonic(Identity(), single=True)._odds_of_base(sure)
+    assert_close(odds[0], torch.tensor([-np.log(1.001e-9), np.log(1e-12), np.log(1e-9)]), rtol=0, atol=1e-6)
+    assert_close(odds[1], torch.tensor([np.log(2e6), np.log(0.001 / 0.999), -103.97]), rtol=0, atol=1e-6)
+    assert_close(odds[2], torch.full((3,), -np.log(2), dtype=torch.float64), rtol=0, atol=1e-6)
+    assert Isotonic(Identity(), single=True)._odds_of_base(torch.full((1, 3), torch.nan)).isnan().all()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", [Identity, Softmax], ids=lambda base: base.kind)
 def test_equal_numbers_have_equal_probabilities_however_they_are_stored(kind, base):

@@ -277,6 +277,20 @@ def test_rows_that_tie_are_at_the_same_step_in_the_graph(kind, base):
     torch.testing.assert_close(found, link.probs(given), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("kind", [Isotonic, VennAbers])
+@pytest.mark.parametrize("rounding", [2, 3, torch.float16, torch.bfloat16], ids=str)
+def test_rounded_probabilities_are_at_the_same_step_in_the_graph(kind, rounding):
+    """Their rows do not sum to one; some have a probability of 1, beside others that are not 0."""
+    generator = torch.Generator().manual_seed(1)
+    truth = (4 * torch.randn(600, 5, generator=generator)).softmax(1)
+    target = truth.multinomial(1, generator=generator)[:, 0]
+    given = truth.to(rounding).float() if isinstance(rounding, torch.dtype) else truth.double().round(decimals=rounding).float()
+    given[:3] = torch.tensor([[1.0, 0.01, 0, 0, 0], [1.0, 0, 0, 0, 0], [0.99, 0, 0, 0, 0]])
+    link, again = (kind(Identity()).fit(given, target) for _ in range(2))
+    (found,) = run(exported(EveryLink([again]), 5), given).values()
+    torch.testing.assert_close(found, link.probs(given), rtol=1e-6, atol=1e-7)
+
+
 def extremes(size):
     """All black, all white, one pixel, and noise."""
     single = torch.zeros(2, 3, size, size, dtype=torch.uint8)

@@ -1,6 +1,6 @@
 """What fitted links share: a base link that is applied first, and a fit on labelled rows."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from shortlist.errors import InputError
 from shortlist.links.based import Base, BasedLink
 from shortlist.links.fixed import Identity, Sigmoid, Softmax, softmax_log_odds
 from shortlist.links.link import Link
+from shortlist.links.ties import tied_odds
 from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label
 
 # Stands for the log-odds of probabilities 0 and 1: just beyond those of the smallest positive float32, 2^-149. It is the same
@@ -23,7 +24,13 @@ class FittedLink(BasedLink):
     """A map fitted on top of a base link: by default softmax for one label per row, sigmoid for several.
 
     The fit is deterministic, in float64, and converges or raises :class:`~shortlist.errors.NotConvergedError`.
+
+    Attributes:
+        by_steps: whether its map has steps, so that rows with the same probability of a label have to have the same log-odds,
+            whatever the row sums to.
     """
+
+    by_steps: ClassVar[bool] = False
 
     def __init__(self, base: Base = None, single: bool | None = None):
         super().__init__(base)
@@ -82,8 +89,10 @@ class FittedLink(BasedLink):
         base = self._fitted_base()
         if self.single and isinstance(base, Identity):
             # From all probabilities of the row: one that was rounded to 1 says less about itself than the others do.
-            logs = base._probs(scores.double()).log()
+            probs = base._probs(scores.double())
+            logs = probs.log()
             odds = softmax_log_odds(logs.clamp(min=-LARGEST_ODDS)).clamp(-LARGEST_ODDS, LARGEST_ODDS)
+            odds = tied_odds(probs, odds) if self.by_steps else odds
             # No probability is none of the row, whatever the row sums to; unless it has nothing else.
             none = (logs < -LARGEST_ODDS) & (logs.amax(1, keepdim=True) > -LARGEST_ODDS)
             return torch.where(none, -LARGEST_ODDS, odds).to(scores.dtype)

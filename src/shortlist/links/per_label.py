@@ -154,7 +154,8 @@ class Isotonic(PerLabelLink):
     rows (``pseudo_counts=0``) it is the map of Zadrozny and Elkan, as in scikit-learn.
 
     Rows with the same probability of a label have the same value: log-odds that differ by rounding are one knot
-    (:mod:`shortlist.links.ties`).
+    (:mod:`shortlist.links.ties`). Of given probabilities this holds whatever the rows sum to; only those that are 1, or as good
+    as that, are told apart by what is left for the other labels.
 
     Args:
         pseudo_counts: how many rows, or which share of one, are added at each end.
@@ -167,6 +168,7 @@ class Isotonic(PerLabelLink):
     """
 
     kind = "isotonic"
+    by_steps = True
     domains: ClassVar = {"pseudo_counts": number(least=0)}
     reaches_zero = True
     pseudo_counts: float

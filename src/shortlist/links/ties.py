@@ -4,15 +4,44 @@ For one label a row, the log-odds of a label are computed from all columns of it
 and other probabilities of the rest so have log-odds that differ in their last digits, and a map that took them for different
 knots would part rows that tie. A knot is therefore a range: the map is the same from its lower to its upper end, which lie a
 tolerance beyond the log-odds it was fitted on. What is compared with a fitted map needs no rounding.
+
+Given probabilities may have been rounded, to decimals or to half precision. Then a row does not sum to 1, and what is rounded in
+the other columns says nothing about a label: its log-odds are those of its probability by itself (:func:`tied_odds`).
 """
 
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from shortlist.tensors import Array
+from shortlist.tensors import Array, Probs
 
 LARGEST = np.finfo(np.float64).max
+# By how much the sum of a row may differ from 1: more than float32 leaves, and less than a unit of six decimals.
+SUMS_TO_ONE = 5e-7
+UNIT = 1e-7  # to which 1 - p is known where p is float32
+HALF_GRID = 2.0**13  # half precision, from 1/8 on, is a multiple of one part of so many
+
+
+def tied_odds(probs: Probs, odds: Tensor) -> Tensor:
+    """Log-odds that depend on a probability alone where its row may have been rounded.
+
+    Rows that sum to 1 keep theirs, which may say more about a probability close to 1 than it says itself. Elsewhere the rest is
+    1 - p, to as many digits as there are in float32, and no less than a sum can be off: so p = 1 in such a row is more than any
+    p that was rounded to something else, and less than in a row that has no more than that left for others. A probability
+    with as few digits as half precision has is taken by itself in any row, since some of its rows sum to 1 by chance.
+
+    Args:
+        probs: float64 (N, C).
+        odds: from all probabilities of a row, (N, C); a row of zeros, or with NaN, has these.
+    """
+    rest = ((1 - probs) / UNIT).round().mul(UNIT).clamp(min=SUMS_TO_ONE)
+    parts = probs * HALF_GRID
+    coarse = (parts == parts.round()) & (probs < 1)
+    total = probs.sum(1, keepdim=True)
+    rounded = ((total - 1).abs() > torch.where(coarse, -1.0, SUMS_TO_ONE)) & (total > 0)  # false for NaN
+    return torch.where(rounded, probs.log() - rest.log(), odds)
 
 
 class Knots(NamedTuple):

@@ -22,7 +22,8 @@ class VennAbers(PerLabelLink):
     loss; it is never 0 or 1. For one label per row the probabilities of a row are divided by their sum.
 
     Rows with the same probability of a label have the same interval: log-odds that differ by rounding are one knot
-    (:mod:`shortlist.links.ties`).
+    (:mod:`shortlist.links.ties`). Of given probabilities this holds whatever the rows sum to; only those that are 1, or as good
+    as that, are told apart by what is left for the other labels.
 
     A fit takes O(n log n) for a label, and a row a search in its table.
 
@@ -39,6 +40,7 @@ class VennAbers(PerLabelLink):
     """
 
     kind = "venn-abers"
+    by_steps = True
     steps: Tensor | None
     lower: Tensor | None
     upper: Tensor | None
