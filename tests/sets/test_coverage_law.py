@@ -227,7 +227,7 @@ def test_labels_that_tie_at_the_threshold_are_counted(text):
     own = [torch.ones(120, dtype=torch.bool)] if rule.threshold.ndim == 0 else [target == label for label in range(3)]
     for part, more in zip(own, np.atleast_1d(rule.fitted_ties), strict=True):
         needed = reference.conformal_rank(int(part.sum()), 0.2)
-        assert int(covered[part].sum()) == needed + more
+        assert int(covered[part].sum()) == needed + max(more, 0)
     assert rule.fitted_ties.any()
     for other in (parts, rule_from_record(json.loads(json.dumps(rule.record())), rule.state_dict())):
         assert torch.equal(other.fitted_ties, rule.fitted_ties)
@@ -246,7 +246,49 @@ def test_ties_raise_the_upper_end_to_that_of_clopper_and_pearson():
     assert "labels that tie at the threshold are included besides" in law.sentence()
     assert law.width == plain.width
     with pytest.raises(InputError, match="tied"):
-        CoverageLaw(500, 0.2, tied=-1)
+        CoverageLaw(500, 0.2, tied=-2)
+
+
+def test_ties_with_labels_that_were_needed_raise_the_upper_end_as_well():
+    """Six of 18 labels have probability 0, the 18th of which was needed: every label is in every set."""
+    probs = torch.tensor([[0.0, 1.0]] * 6 + [[1.0, 0.0]] * 12)
+    target = torch.zeros(18, dtype=torch.int64)
+    rule = lac(0.1).fit(probs, target, keep=True)
+    law = coverage_law(rule)
+    assert law == CoverageLaw(18, 0.1, tied=-1)
+    assert law.interval() == (CoverageLaw(18, 0.1).interval()[0], 1.0)
+    assert law.measured_interval(100)[1] == 1.0
+    assert "0.9 was asked for, and labels tie)" in law.sentence()
+    below = CoverageLaw(500, 0.2, tied=-1)
+    assert reference.beta_cdf(below.interval()[1], below.parameters[0] + 1, 500 - below.parameters[0]) == pytest.approx(0.975)
+    again = rule_from_record(json.loads(json.dumps(rule.record())), rule.state_dict())
+    parts = fit_shards(lac(0.1), [(probs[:9], target[:9]), (probs[9:], target[9:])])
+    [other] = nested(lac(0.2).fit(probs, target, keep=True), [0.1])
+    classwise = parse_rule("lac:0.1,classwise").fit(torch.cat([probs, probs.flip(1)]), torch.cat([target, target + 1]))
+    assert [coverage_law(one) for one in (again, parts, other)] == [law] * 3
+    assert [class_laws(classwise).of(label) for label in range(2)] == [law] * 2
+    probs[:5] = 0.5
+    assert coverage_law(lac(0.1).fit(probs, target)) == law, "the threshold was met once, but may be the last value"
+    distinct = torch.linspace(0.1, 0.9, 18, dtype=torch.float64)
+    assert coverage_law(lac(0.1).fit(torch.stack([distinct, 1 - distinct], 1), target)) == CoverageLaw(18, 0.1)
+
+
+ATOMS = [(9, [0.5, 0.5]), (9, [0.1] * 10), (12, [0.2] * 5), (18, [0.05] * 20), (18, [0.9, 0.1]), (19, [0.987, 0.013]),
+         (24, [0.96, 0.04]), (40, [0.1] * 10)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "shares"), ATOMS)
+def test_the_true_coverage_of_tied_values_is_seldom_beyond_either_end(n, shares):
+    """Of 1,000 calibrations whose labels have one of a few probabilities, with these shares from the largest down."""
+    random, calibrations = np.random.default_rng(0), 1000
+    values, covered = np.linspace(0.9, 0.1, len(shares)), np.minimum(np.cumsum(shares), 1)
+    above = below = 0
+    for drawn in random.choice(len(shares), (calibrations, n), p=shares):
+        rule = lac(0.1).fit(np.stack([values[drawn], 1 - values[drawn]], 1), np.zeros(n, np.int64))
+        low, high = coverage_law(rule).interval()
+        true = covered[np.flatnonzero(values >= float(rule.threshold))[-1]]
+        above, below = above + (true > high), below + (true < low)
+    assert max(above, below) <= stats.binom.isf(ALARM, calibrations, 0.025)
 
 
 def test_a_rule_that_was_saved_before_ties_were_counted_has_a_law_from_below():

@@ -5,8 +5,8 @@ and other probabilities of the rest so have log-odds that differ in their last d
 knots would part rows that tie. A knot is therefore a range: the map is the same from its lower to its upper end, which lie a
 tolerance beyond the log-odds it was fitted on. What is compared with a fitted map needs no rounding.
 
-Given probabilities may have been rounded, to decimals or to half precision. Then a row does not sum to 1, and what is rounded in
-the other columns says nothing about a label: its log-odds are those of its probability by itself (:func:`tied_odds`).
+Given probabilities may have been rounded, to decimals or to half precision. Then a row does not sum to 1, and how the other
+columns were rounded says nothing about a label: its log-odds are those of its probability by itself (:func:`tied_odds`).
 """
 
 from typing import NamedTuple

@@ -93,8 +93,8 @@ class AverageError(Constraint):
             return FittedThreshold(torch.tensor(ordering.worst(), dtype=torch.float64), (note,), labels, torch.tensor(0))
         [place] = ranked(counts, ranks_from_top(np.array([n]), self.level, ordering))
         if not counts.resolved:
-            return counts.opening(counts.codes[[place]])
-        tied = _within(counts, np.array([place]), np.array([n]), ordering) - rank
+            return counts.opening(_to_open(counts, np.array([place]), np.array([rank == n])))
+        tied = _ties(counts, np.array([place]), np.array([n]), np.array([rank]), ordering)
         notes: tuple[str, ...] = ()
         if n >= ENOUGH and (extra := int(tied[0]) / n) > MUCH:
             notes = (
@@ -151,14 +151,14 @@ class ErrorPerClass(AverageError):
         present, totals = counts.group_totals()
         sizes[present] = totals[:, 0]
         places = ranked(counts, ranks_from_top(sizes, self.level, ordering))
+        at = counts.bins.groups[places]
+        ranks = np.array([conformal_rank(int(n), self.level) for n in sizes[at]], np.int64)
         if len(places) and not counts.resolved:
-            return counts.opening(counts.codes[places])
+            return counts.opening(_to_open(counts, places, ranks == sizes[at]))
         thresholds, tied = np.full(groups, ordering.worst()), np.zeros(groups, np.int64)
         if len(places):
-            at = counts.bins.groups[places]
             thresholds[at] = counts.values()[places]
-            ranks = [conformal_rank(int(n), self.level) for n in sizes[at]]
-            tied[at] = _within(counts, places, sizes[at], ordering) - np.array(ranks)
+            tied[at] = _ties(counts, places, sizes[at], ranks, ordering)
         return torch.from_numpy(thresholds), torch.from_numpy(sizes), torch.from_numpy(tied)
 
 
@@ -229,6 +229,35 @@ def _within(counts: BitCounts, places: Array, sizes: Array, ordering: Ordering) 
     above = counts.bins.above[places, 0]
     found: Array = above + counts.bins.counts[places, 0] if ordering.descending else sizes - above
     return found
+
+
+def _to_open(counts: BitCounts, places: Array, all_needed: Array) -> Array:
+    """The codes that a search for the values at these places opens; where all of a group are needed, all that may hold ties."""
+    bins = counts.bins
+    several = (bins.counts[:, 0] > 1) & np.isin(bins.groups, bins.groups[places][all_needed])
+    return np.union1d(counts.codes[places], counts.codes[several])
+
+
+def _ties(counts: BitCounts, places: Array, sizes: Array, ranks: Array, ordering: Ordering) -> Array:
+    """What :func:`more_than_needed` counts, for each group of so many values."""
+    bins = counts.bins
+    equal = np.zeros(int(bins.groups.max()) + 1, np.int64)
+    np.maximum.at(equal, bins.groups, bins.counts[:, 0])
+    equal = np.where(ranks == sizes, equal[bins.groups[places]], bins.counts[places, 0])
+    return more_than_needed(_within(counts, places, sizes, ordering), ranks, equal)
+
+
+def more_than_needed(within: Array, ranks: Array, equal: Array) -> Array:
+    """How many more values than needed are within a threshold; -1 for none, if values tie nevertheless.
+
+    Args:
+        within: how many are within it.
+        ranks: how many were needed.
+        equal: how many are equal to it; where all were needed, the most that are equal to any one. The threshold is then the
+            last value, which may be met once, and be the last that there is.
+    """
+    more: Array = within - ranks
+    return np.where((more == 0) & (equal > 1), -1, more)
 
 
 def _some(counts: BitCounts) -> int:

@@ -39,7 +39,8 @@ class FittedThreshold:
     """What a constraint returns from its fit: one threshold or one for each class, and notes for the user.
 
     A constraint whose guarantee depends on them also gives the number of labels that each threshold was chosen on, and how many
-    more of these are within it than were needed, because they tie with the last one: () or (C,).
+    more of these are within it than were needed, because they tie with the last one: () or (C,). That is -1 if none more
+    are, but those that were needed tie (with the last one, or if all were needed, any of them).
     """
 
     threshold: Tensor

@@ -6,8 +6,10 @@ the rank of the threshold. Whatever adds labels to these sets only makes it larg
 and the label at the boundary that a randomised set would hold or not (``aps`` by default).
 
 Ties make it larger, too. If w of n calibration labels are within the threshold, where r were needed, the coverage is at most
-the end that Clopper and Pearson give for w of n, the quantile of Beta(w + 1, n - w). That fails no more often than for a
-threshold that is given: wherever it fails, the labels within the first of the values at which it can fail are too few, too.
+the end that Clopper and Pearson give for w of n, the quantile of Beta(w + 1, n - w), also if w = r and only labels that were
+needed tie at the threshold. Where r = n that is the last value, which may be the last that there is although it was met once: the
+end is then 1 if any values tie. That fails no more often than for a threshold that is given: wherever it fails, the labels within
+the first of the values at which it can fail are too few, too.
 
 Vovk, "Conditional validity of inductive conformal predictors", 2012, proposition 2; Angelopoulos, Bates, "Conformal
 prediction: a gentle introduction", 2023, section 3.2.
@@ -38,7 +40,8 @@ class CoverageLaw:
         n: number of calibration labels.
         alpha: the allowed error.
         exact: whether coverage has this distribution, ties aside; otherwise it is that or larger.
-        tied: how many more labels are within the threshold than were needed, because they tie with the last one.
+        tied: how many more labels are within the threshold than were needed, because they tie with the last one; -1 if none
+            more are, but some of those that were needed tie with the last one, or if all were needed, any of them do.
 
     >>> law = CoverageLaw(500, 0.1)
     >>> [round(end, 3) for end in law.interval()], law.rows_to_halve()
@@ -52,7 +55,7 @@ class CoverageLaw:
 
     def __post_init__(self) -> None:
         whole(0)("n", self.n)
-        whole(0)("tied", self.tied)
+        whole(-1)("tied", self.tied)
         check_alpha(self.alpha)
 
     @property
@@ -84,7 +87,7 @@ class CoverageLaw:
     def _parameters_above(self) -> tuple[int, int] | None:
         """The same for the upper end of ranges; None if that is 1."""
         first, second = self.parameters
-        more = self.tied + 1 if self.tied else 0
+        more = max(self.tied, 0) + 1 if self.tied else 0
         return (first + more, second - more) if self.exact and more < second else None
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
@@ -143,8 +146,9 @@ class CoverageLaw:
             f"With {rows} the coverage of this calibration lies between {low:.1%} and {high:.1%} (with a probability of 95 %; "
         )
         if self.tied:
+            ties = "labels that tie at the threshold are included besides" if self.tied > 0 else "labels tie"
             return (
-                f"{lies}{1 - float(self.level):.4g} was asked for, and labels that tie at the threshold are included besides); "
+                f"{lies}{1 - float(self.level):.4g} was asked for, and {ties}); "
                 f"with about {halved:,.0f} rows chance would take away half as much."
             )
         return f"{lies}{1 - float(self.level):.4g} was asked for); about {halved:,.0f} rows would halve that range."
@@ -164,8 +168,8 @@ class ClassLaws:
         counts: number of calibration labels of each class.
         alpha: the allowed error of each class.
         exact: whether coverages have these distributions, ties aside; otherwise they are that or larger.
-        tied: how many more labels of each class are within its threshold than were needed, because they tie with the last one;
-            none (the default).
+        tied: how many more labels of each class are within its threshold than were needed, as for :class:`CoverageLaw`; none
+            (the default).
     """
 
     counts: Sequence[int]

@@ -34,7 +34,7 @@ class Known:
         listed: the draw of every row, where they come from the user's generator.
         threshold: of the rule, float64, () or (C,).
         labels: the number of labels that it was chosen on.
-        tied: how many more of these are within it than were needed.
+        tied: how many more of these are within it than were needed; -1 for none, if those tie.
         notes: what the user should know about it.
         groups: what was found for groups of rows, by their names.
     """

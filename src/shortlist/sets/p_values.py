@@ -22,7 +22,7 @@ from shortlist.errors import InputError, NotFittedError
 from shortlist.predictions import Predictions
 from shortlist.row_names import check_same_rows
 from shortlist.sets.batches import Batch, Batches, as_probs, check_no_groups
-from shortlist.sets.conformal import AverageError, ErrorPerClass, conformal_rank
+from shortlist.sets.conformal import AverageError, ErrorPerClass, conformal_rank, more_than_needed
 from shortlist.sets.constraints import values_of_rows
 from shortlist.sets.gates import answered
 from shortlist.sets.groups import ALL, Found, Groups
@@ -258,9 +258,13 @@ class _Sample(NamedTuple):
         return [float(one) for one in ladder.quantiles(level, self.new.tolist(), worst)]
 
     def ties(self, cut: float, level: Fraction, rule: SetRule) -> int:
-        """How many more of these values than needed are within their quantile, where all rows count alike."""
+        """How many more of these values than needed are within their quantile, where all rows count alike; see the fit."""
         rank, compare = conformal_rank(len(self.values), level), torch.ge if rule.ordering.descending else torch.le
-        return 0 if rank > len(self.values) else int(compare(self.values, cut).sum()) - rank
+        if rank > len(self.values):
+            return 0
+        compared = self.values if rank == len(self.values) else self.values[self.values == cut]
+        equal = compared.unique(return_counts=True)[1].max()
+        return int(more_than_needed(compare(self.values, cut).sum().cpu().numpy(), np.array(rank), equal.cpu().numpy()))
 
 
 def _samples(rule: SetRule, classes: int, code: int | None = None) -> list[tuple[slice, _Sample]]:

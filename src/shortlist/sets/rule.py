@@ -53,7 +53,7 @@ class SetRule(FittedInRounds):
         fitted_labels: the number of labels that the threshold was chosen on, () or (C,), if a guarantee depends on it; see
             :func:`~shortlist.sets.coverage_law`.
         fitted_ties: how many more of these labels are within the threshold than were needed, because they tie with the last
-            one, () or (C,); None where that is not known.
+            one, () or (C,); -1 if none more are, but those that were needed tie; None where that is not known.
     """
 
     threshold: Tensor | None

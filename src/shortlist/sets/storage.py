@@ -63,7 +63,7 @@ def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
             classes, by_class = None if rule.origin is None else rule.origin["classes"], rule.weighting.kind == "classes"
             check_threshold(rule.threshold, rule.constraint, classes, by_class=by_class)
         rule.fitted_labels = _counts("labels", record.get("labels"), rule.threshold)
-        rule.fitted_ties = _counts("tied", record.get("tied"), rule.threshold)
+        rule.fitted_ties = _counts("tied", record.get("tied"), rule.threshold, least=-1)
     except InputError as error:
         raise InputError(f"rule {text}: {error}") from error
     except (TypeError, ValueError, KeyError, RuntimeError) as error:
@@ -141,12 +141,12 @@ def _notes(notes: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _counts(name: str, counts: Any, threshold: Tensor | None) -> Tensor | None:
+def _counts(name: str, counts: Any, threshold: Tensor | None, least: int = 0) -> Tensor | None:
     """The numbers of labels that each threshold was chosen on, or that tie with it; a record may lack them."""
     if counts is None:
         return None
     several = isinstance(counts, list)
-    found = torch.tensor([whole(0)(name, count) for count in (counts if several else [counts])])
+    found = torch.tensor([whole(least)(name, count) for count in (counts if several else [counts])])
     if threshold is None or threshold.ndim != int(several) or (several and len(found) != len(threshold)):
         raise InputError(f"{name}: expected a number for each threshold, got {shown(counts)}")
     return found if several else found[0]
