@@ -7,9 +7,9 @@ and the label at the boundary that a randomised set would hold or not (``aps`` b
 
 Ties make it larger, too. If w of n calibration labels are within the threshold, where r were needed, the coverage is at most
 the end that Clopper and Pearson give for w of n, the quantile of Beta(w + 1, n - w), also if w = r and only labels that were
-needed tie at the threshold. Where r = n that is the last value, which may be the last that there is although it was met once: the
-end is then 1 if any values tie. That fails no more often than for a threshold that is given: wherever it fails, the labels within
-the first of the values at which it can fail are too few, too.
+needed tie at the threshold. Where r = n that is the last value, which may be the last there is although it was met once: the
+end is then 1 if any values tie. That fails no more often than for a threshold that is given: wherever it fails, the labels
+within the first of the values at which it can fail are too few, too.
 
 Vovk, "Conditional validity of inductive conformal predictors", 2012, proposition 2; Angelopoulos, Bates, "Conformal
 prediction: a gentle introduction", 2023, section 3.2.
