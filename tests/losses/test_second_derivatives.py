@@ -2,16 +2,19 @@
 
 import pytest
 import torch
+from torch.func import jacrev
 from torch.testing import assert_close
 
 from shortlist.errors import InputError
-from shortlist.losses import CrossEntropyLoss, LabelPairPenalty, PenalisedLoss, SpaLoss, label_pair_penalty, loss_of_linear
+from shortlist.losses import CrossEntropyLoss, LabelPairPenalty, PenalisedLoss, SpaLoss, label_pair_penalty, loss_of_linear, sparse_top_loss
 from shortlist.operators import expected_top_value, soft_top_value
 from tests.losses.cases import CASES, draw
 
 STEP = 1e-6
 # Where the weight of a label is detached, the gradient is on purpose not the derivative of the value, nor is its own.
 DIFFERENTIABLE = [case for case in CASES if not case.keywords.get("detach_weight")]
+
+NO_TRANSFORMS = ("noised_topk_hinge_loss", "smooth_topk_hinge_loss")  # torch.func refuses what computes them
 
 
 def random_like(tensor, seed=0):
@@ -43,6 +46,27 @@ def test_every_loss_has_the_second_derivatives_of_its_gradient(case):
     constants = {name: leaf.detach() for name, leaf in batch.leaves().items()}
     for name, leaf in constants.items():
         assert_differentiable_twice(lambda x, name=name: case.loss(batch.put(**(constants | {name: x}))), leaf)
+
+
+@pytest.mark.parametrize("case", [case for case in DIFFERENTIABLE if not str(case).startswith(NO_TRANSFORMS)], ids=str)
+def test_nearly_every_loss_has_a_jacobian_in_reverse(case):
+    """torch.func.jacrev maps the backward pass over the entries of the result: what that calls has to allow it."""
+    batch = draw(case)
+    constants = {name: leaf.detach() for name, leaf in batch.leaves().items()}
+    for name, leaf in constants.items():
+
+        def value(x, name=name):
+            return case.loss(batch.put(**(constants | {name: x})))
+
+        assert_close(jacrev(value)(leaf), gradient(value, leaf))
+
+
+def test_the_sparse_top_loss_has_jacobians_of_jacobians():
+    scores, target = random_like(torch.zeros(3, 4, dtype=torch.float64)), torch.tensor([0, 1, 2])
+    hessian = jacrev(jacrev(lambda s: sparse_top_loss(s, target, reduction="sum")))(scores)
+    assert_close(hessian, torch.autograd.functional.hessian(lambda s: sparse_top_loss(s, target, reduction="sum"), scores))
+    each = jacrev(lambda s: sparse_top_loss(s, target, reduction="none"))(scores)
+    assert_close(each.sum(0), gradient(lambda s: sparse_top_loss(s, target, reduction="sum"), scores))
 
 
 def test_a_loss_with_a_penalty_has_second_derivatives():

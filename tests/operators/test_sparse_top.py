@@ -210,3 +210,11 @@ def test_every_row_may_have_its_own_total():
 def test_totals_that_no_row_can_have_are_refused(k):
     with pytest.raises(InputError, match="^k: expected"):
         sparse_top(torch.zeros(2, 4), k)
+
+
+def test_batches_of_matrices_are_projected_row_by_row():
+    scores = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    expected = torch.stack([sparse_top(part, 2) for part in scores])
+    torch.testing.assert_close(torch.func.vmap(lambda part: sparse_top(part, 2))(scores), expected)
+    found = torch.func.vmap(lambda part: sparse_top(part, 2), in_dims=2, out_dims=2)(scores.permute(1, 2, 0))
+    torch.testing.assert_close(found, expected.permute(1, 2, 0))

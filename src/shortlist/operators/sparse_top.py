@@ -95,6 +95,16 @@ class _SparseTop(torch.autograd.Function):
         share = (gradient * moving).sum(1, keepdim=True) / moving.sum(1, keepdim=True).clamp(min=1)
         return moving * (gradient - share), None
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, int | None], scores: Scores, totals: Tensor) -> tuple[Tensor, int]:
+        """Rows do not depend on each other, so those of a batch are rows among others."""
+        parts = [
+            part.unsqueeze(0).expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+            for part, dim in zip((scores, totals), in_dims, strict=True)
+        ]
+        projected: Tensor = _SparseTop.apply(*(part.flatten(0, 1) for part in parts))  # type: ignore[no-untyped-call]
+        return projected.unflatten(0, parts[0].shape[:2]), 0
+
 
 @uncompiled
 @torch.no_grad()
