@@ -81,6 +81,70 @@ def test_numbers_of_a_csv_file_match_those_of_a_parquet_file(run, tmp_path):
     assert (found.code, "of no site" in found.err) == (0, False)
 
 
+VERSIONS = {"1.1": 0.9, "1.10": 0.3, "1.2": 0.6}  # the probability of the label at each site, by which their thresholds differ
+
+
+def versions(path, names, *, labelled=False):
+    """Rows of sites whose names look like numbers; those with labels tell them apart by their probabilities."""
+    rows = [
+        (name, VERSIONS[name] + step / 1000 if labelled else 0.5) for step in range(20 if labelled else 1) for name in names
+    ]
+    lines = [f"{path.stem}{n},{name},a,{own:.3f},{1 - own:.3f}" for n, (name, own) in enumerate(rows)]
+    path.write_text("\n".join(["id,site,species,p_a,p_b", *lines]) + "\n")
+
+
+def labels_in(path):
+    return [json.loads(line)["labels"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_codes_of_one_file_are_no_numbers_of_another(run, tmp_path, saved):
+    """Site 1.10 of a file without 1.1 was answered by the threshold of site 1.1."""
+    versions(tmp_path / "c.csv", list(VERSIONS), labelled=True)
+    versions(tmp_path / "both.csv", ["1.10", "1.1"])
+    versions(tmp_path / "one.csv", ["1.10", "1.10"])
+    versions(tmp_path / "new.csv", ["1.20", "1.30"])
+    given = ["-c", "c.csv", "--rule", "lac:0.1,by:site"]
+    run("sets", "both.csv", *given, *KEYS, "--out", "both.jsonl", "--save-rule", "r.safetensors")
+    given = ["--rule", "r.safetensors"] if saved else given
+    found = run("sets", "one.csv", *given, *KEYS, "--out", "one.jsonl")
+    assert (found.code, "of no site" in found.err) == (0, False)
+    several, one = labels_in(tmp_path / "both.jsonl"), labels_in(tmp_path / "one.jsonl")
+    assert several == [["a", "b"], []]
+    assert one == [["a", "b"], ["a", "b"]]
+    found = run("sets", "new.csv", *given, *KEYS, "--out", "new.jsonl")
+    assert "2 of 2 rows are of no site that was among the calibration rows: '1.20', '1.30'" in found.err
+    [answer] = json.loads(run("evaluate", "one.csv", *given, *KEYS, "--by", "site", "--json").out)
+    assert [(row["group"], row["rows"]) for row in answer["by"]["site"]] == [("1.10", 2)]
+
+
+def test_a_watch_reads_codes_as_its_rule_does(run, tmp_path):
+    versions(tmp_path / "c.csv", list(VERSIONS), labelled=True)
+    versions(tmp_path / "one.csv", ["1.10"])
+    versions(tmp_path / "new.csv", ["1.20"])
+    run("sets", "one.csv", "-c", "c.csv", "--rule", "lac:0.1,by:site", *KEYS, "--save-rule", "r.safetensors")
+    given = [*KEYS, "--reference", "c.csv"]
+    assert "of no site" not in run("watch", "r.safetensors", "one.csv", *given).err
+    assert "of no site that was among the calibration rows: '1.20'" in run("watch", "r.safetensors", "new.csv", *given).err
+
+
+def test_numbers_match_the_texts_that_spell_them_as_programs_do(run, tmp_path):
+    """And 1.10 beside 1.1 is then a group that the rule does not know."""
+    versions(tmp_path / "c.csv", ["1.1", "1.2"], labelled=True)
+    versions(tmp_path / "n.csv", ["1.1", "1.10", "1.2"])
+    found = run("sets", "n.csv", "-c", "c.csv", "--rule", "lac:0.1,by:site", *KEYS, "--out", "n.jsonl")
+    assert "1 of 3 rows are of no site that was among the calibration rows: '1.10'" in found.err
+
+
+def test_rows_are_split_with_the_groups_of_a_saved_rule(run, tmp_path):
+    versions(tmp_path / "c.csv", list(VERSIONS), labelled=True)
+    versions(tmp_path / "n.csv", ["1.10"], labelled=True)
+    run("sets", "n.csv", "-c", "c.csv", "--rule", "lac:0.1,by:site", *KEYS, "--save-rule", "r.safetensors")
+    rules = ["--rule", "r.safetensors", "--rule", "lac:0.1"]
+    answers = json.loads(run("evaluate", "n.csv", *rules, *KEYS, "--split", "0.5", "--by", "site", "--json").out)
+    assert [[(row["group"], row["rows"]) for row in one["by"]["site"]] for one in answers] == [[("1.10", 10)], [("1.1", 10)]]
+
+
 def test_weights_that_are_written_in_several_ways_are_numbers(run, tmp_path):
     sites(tmp_path / "n.csv", ["1", "2"], 1)
     sites(tmp_path / "c.csv", ["1", "2"], 0)

@@ -6,7 +6,15 @@ from torch.func import jacrev
 from torch.testing import assert_close
 
 from shortlist.errors import InputError
-from shortlist.losses import CrossEntropyLoss, LabelPairPenalty, PenalisedLoss, SpaLoss, label_pair_penalty, loss_of_linear, sparse_top_loss
+from shortlist.losses import (
+    CrossEntropyLoss,
+    LabelPairPenalty,
+    PenalisedLoss,
+    SpaLoss,
+    label_pair_penalty,
+    loss_of_linear,
+    sparse_top_loss,
+)
 from shortlist.operators import expected_top_value, soft_top_value
 from tests.losses.cases import CASES, draw
 

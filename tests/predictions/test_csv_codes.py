@@ -6,6 +6,7 @@ import pytest
 
 from shortlist import Predictions
 from shortlist.predictions.columns import as_names
+from shortlist.predictions.csv_tables import as_groups
 from shortlist.predictions.storage import load as load_by
 from shortlist.predictions.stored import Keys
 
@@ -101,3 +102,25 @@ def test_a_quality_that_is_kept_as_a_column_too_stays_one(tmp_path):
     column(tmp_path, ["0.5", "0.50"])
     found = Predictions.load(tmp_path / "rows.csv", scores_key="p_*", link="identity", quality_key="site", columns=["site"])
     assert found.quality.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("cells", "known", "expected"),
+    [
+        (["1.10", "1.20"], ["1.1", "1.10", "1.2"], ["1.10", "1.20"]),
+        (["3.0", ""], ["3", "3.0", "x"], ["3.0", ""]),
+        (["3.0", "4"], ["3", "4", "x"], ["3", "4"]),  # as programs write numbers where one is missing
+        (["1.50", "0.25"], ["0.5", "1.5", "x"], ["1.50", "0.25"]),
+        (["true", "FALSE"], ["True", "true", "x"], ["true", "False"]),
+    ],
+)
+def test_numbers_are_spelt_as_the_groups_of_another_file(tmp_path, cells, known, expected):
+    found = column(tmp_path, cells)
+    keys = Keys(scores="p_*", columns=("site",))
+    assert as_groups(tmp_path / "rows.csv", "site", found, known, keys).tolist() == expected
+
+
+def test_a_decimal_comma_is_the_point_of_other_files(tmp_path):
+    found = column(tmp_path, ["1,50", "1,10"], delimiter=";", score="0,5")
+    keys = Keys(scores="p_*", columns=("site",))
+    assert as_groups(tmp_path / "rows.csv", "site", found, ["1.50", "1.10", "x"], keys).tolist() == ["1.50", "1.10"]

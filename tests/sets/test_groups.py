@@ -238,3 +238,24 @@ def test_within_a_group_the_coverage_is_what_was_asked_for_where_the_plain_rule_
     means = {name: np.mean(values) for name, values in covered.items()}
     assert 0.8 - 0.022 < means["by"] < 0.8 + 1 / 80 + 0.022
     assert means["plain"] < 0.75
+
+
+def test_a_number_that_several_groups_spell_is_refused():
+    """1.1 of a column of numbers may have been written 1.10: answering by either group would be a guess."""
+    probs, groups = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]], ["1.1", "1.1", "1.10", "north"]
+    rule = by(lac(0.4), "site", 1).fit(probs, [0, 0, 1, 1], groups=groups)
+    expected = r"expected the site of each row as a text, since '1.1', '1.10' are groups of their own, got the number 1.1"
+    with pytest.raises(InputError, match=expected):
+        rule.predict(probs[:2], groups=[1.1, 2.5])
+    with pytest.warns(ShortlistWarning, match="2 of 2 rows are of no site"):
+        rule.predict(probs[:2], groups=[1.3, 2.5])
+    rule.predict(probs[:2], groups=["1.1", "1.10"])
+
+
+def test_texts_match_groups_that_are_numbers_where_programs_write_them_so():
+    probs = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]]
+    rule = by(lac(0.4), "site", 1).fit(probs, [0, 0, 1, 1], groups=[3.0, 3.0, 1.1, 1.1])
+    with pytest.warns(
+        ShortlistWarning, match="3 of 6 rows are of no site that was among the calibration rows: '03', '1.10', 'x'"
+    ):
+        rule.predict([[0.7, 0.3]] * 6, groups=["3", "3.0", "1.1", "1.10", "03", "x"])

@@ -20,7 +20,8 @@ from shortlist.files import similar_paths, without_links
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
-from shortlist.predictions.columns import column_list
+from shortlist.predictions.columns import as_names, column_list
+from shortlist.predictions.csv_tables import as_groups
 from shortlist.predictions.parts import MANIFEST, is_parts_folder
 from shortlist.predictions.storage import load, unread_columns
 from shortlist.predictions.stored import Keys
@@ -80,6 +81,15 @@ class Reading:
                 raise
         without = replace(self, target_key=None)
         return without.load(path), without
+
+    def grouped(self, path: Path, rows: Predictions, rule: SetRule) -> Predictions:
+        """The rows of a file that was read before, their groups spelt as those of a fitted rule: 1.10 is no 1.1 if both are."""
+        column = None if rule.column is None else rows.columns.get(rule.column)
+        if column is None or rule.groups is None or not rule.groups.are_texts or path.suffix.lower() != ".csv":
+            return rows
+        found = as_groups(path, rule.column or "", column, set(rule.groups.names), self.keys())
+        same = as_names(column) == as_names(found)
+        return rows if same else rows.with_columns({rule.column: found})
 
     def with_columns(self, path: Path, columns: tuple[str, ...]) -> Predictions:
         """The rows of a file that was read before, again with these columns of numbers; their labels may be missing."""
@@ -254,6 +264,12 @@ class Prepared:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def match_groups(self, path: Path, reading: Reading) -> None:
+        """Spell the groups of the rows of this file as the fitted rule does."""
+        spelt = reading.grouped(path, self.predictions, self.rule)
+        if spelt is not self.predictions:
+            self.predictions, self.rows = spelt, Rows.of(spelt)
+
     def check_size(self, reached: SizeSummary) -> None:
         """Add a warning if the average size differs from that on the calibration rows by more than chance."""
         shift = self.rule.size_shift(reached)
@@ -319,17 +335,22 @@ def _prepare(
     for one in found:
         one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]
         if one.rule.fitted and one.rule.needs_fit:
-            one.rule.check_origin(predictions)
+            one.match_groups(path, reading_of_new)
+            one.rule.check_origin(one.predictions)
     if fitting.split is not None:
         first, rest = predictions.split_rows(fitting.split, seed=fitting.seed)
         # Freed before the rest is read, so that a large file is in memory only once.
         counted = reading.counted(path, predictions).rows(first)
-        _fit_all(waiting, predictions.rows(first), found[0].rows.only(first), counted, pool, fitting.p_values)
-        predictions, rows = predictions.rows(rest), found[0].rows.only(rest)
-        for one in found:
-            one.predictions, one.rows = predictions, rows
+        there = reading_of_new.rows(path)
+        _fit_all(waiting, predictions.rows(first), there.only(first), counted, pool, fitting.p_values)
+        spelt = {n: one.predictions.rows(rest) for n, one in enumerate(found) if one.predictions is not predictions}
+        predictions, there = predictions.rows(rest), there.only(rest)
+        for n, one in enumerate(found):
+            one.predictions, one.rows = (spelt[n], Rows.of(spelt[n])) if n in spelt else (predictions, there)
     elif waiting:
         _fit_all(waiting, *_calibration_rows(waiting[0], path, reading, fitting, calibration), pool, fitting.p_values)
+        for one in waiting:
+            one.match_groups(path, reading_of_new)
     return found
 
 

@@ -119,7 +119,7 @@ def _comparisons(
         rows = fitting.calibration[n] if fitting.calibration else None if run is None else run.calibration_path
         for one in prepared:
             if rows is not None and one.source in (name, path.stem, called) and not fitting.same_rows:
-                told = compared(one.rule, reading.load(rows), one.predictions)
+                told = compared(one.rule, reading.grouped(rows, reading.load(rows), one.rule), one.predictions)
                 (one.warnings if told.differs else found).append(f"{one.name}: {told}")
     return found
 

@@ -73,7 +73,7 @@ def _add(watched: Watch, path: Path, reading: Reading) -> None:
             return
         say(f"{path} has another content than the file of this name that was watched before: all its rows are new ones")
         name = next(again for n in count(2) if (again := f"{name} ({n})") not in names)
-    watched.add(reading.load(path), name=name)
+    watched.add(reading.grouped(path, reading.load(path), watched.rule), name=name)
     watched.contents[content] = name
 
 
@@ -124,7 +124,8 @@ def _begun(
     rows = calibration if reference is None else reference
     if rows is None:
         say("without --reference, new rows are compared with earlier ones only")
-    return Watch(rule, None if rows is None else reading.load(rows), level=LEVEL if level is None else level)
+    known = None if rows is None else reading.grouped(rows, reading.load(rows), rule)
+    return Watch(rule, known, level=LEVEL if level is None else level)
 
 
 def _same_threshold(one: SetRule, other: SetRule) -> bool:

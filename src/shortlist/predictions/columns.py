@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.class_names import as_number
 from shortlist.errors import InputError
 from shortlist.predictions.checks import check_storable
 from shortlist.tensors import Array
@@ -92,6 +93,30 @@ def as_names(column: Array) -> list[str]:
     if column.dtype.kind == "i":
         return [str(entry) for entry in column.tolist()]
     return ["" if entry != entry else str(int(entry)) if entry.is_integer() else repr(entry) for entry in column.tolist()]
+
+
+def name_of_number(text: str) -> str | None:
+    """What :func:`as_names` calls the number that a text spells; None for texts that spell none.
+
+    >>> name_of_number("1.10"), name_of_number("3.0"), name_of_number("north")
+    ('1.1', '3', None)
+    """
+    number = None if "_" in text else as_number(text)
+    if number is None:
+        return None
+    if abs(number) < 2**63 and number == number.to_integral_value():
+        return str(int(number))
+    return as_names(np.array([float(number)]))[0]
+
+
+def is_plain_number(text: str) -> bool:
+    """Whether a text is a number as programs write it: 1.5, 3, 3.0 and 1e-05, but not 1.50 and 007.
+
+    >>> [is_plain_number(text) for text in ("1.5", "3.0", "1e-05", "1.50", "007", "north")]
+    [True, True, True, False, False, False]
+    """
+    name = name_of_number(text)
+    return name is not None and (text in (name, f"{name}.0") or text == repr(float(text)))
 
 
 def taken(columns: Mapping[str, Array], index: Tensor | slice) -> dict[str, Array]:

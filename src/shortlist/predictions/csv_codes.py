@@ -1,7 +1,11 @@
 """Codes among the columns of a CSV file: what Arrow would read as numbers, and says more than these: 007, 1.1 beside 1.10."""
 
+from collections.abc import Container, Iterable
+
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from shortlist.predictions.columns import is_plain_number, name_of_number
 
 LEADING_ZERO = r"^\s*[+-]?0[0-9xX]"  # 0017 and 0xFF, which Arrow reads as 17 and 255
 TRAILING_ZERO = r"\.[0-9]+0\s*([eE]|$)"  # 1.10, but not 1.0, the usual form of a whole number among others
@@ -37,6 +41,31 @@ def is_code(written: pa.ChunkedArray, guessed: pa.ChunkedArray, point: str = "."
     spelt = pc.replace_substring_regex(pc.replace_substring_regex(cells, WHOLE, r"\1"), NEGATIVE_ZERO, r"\1")
     patterns = [LEADING_ZERO, TOO_LONG_CODE, *([] if _have_as_many_decimals(cells) else [TRAILING_ZERO])]
     return _changes(cells, numbers, patterns, spelt)
+
+
+def spelt_as_groups(written: Iterable[str | None], names: Iterable[str], known: Container[str], point: str = ".") -> list[str]:
+    """The entries of a column as groups that are texts are called: {1.1, 1.10} beside a file in which 1.10 is a number.
+
+    An entry is the group that is spelt as it is. A number that programs write so (1.5, 3.0) is also the group of its name; any
+    other spelling of a number, such as 1.10, is a text, and a group of its own.
+
+    Args:
+        written: the cells; None for an empty one.
+        names: what they are called by themselves, as :func:`~shortlist.predictions.columns.as_names` gives it.
+        known: the groups.
+        point: the decimal point of the file.
+    """
+    return [_spelt(cell, name, known, point) for cell, name in zip(written, names, strict=True)]
+
+
+def _spelt(cell: str | None, name: str, known: Container[str], point: str) -> str:
+    if cell is None or cell == name:
+        return name
+    plain = cell.strip().replace(point, ".")
+    found = next((spelling for spelling in (cell, cell.strip(), plain) if spelling in known), None)
+    if found is not None:
+        return found
+    return name if name_of_number(name) is None or is_plain_number(plain) else cell.strip()
 
 
 def are_missing_numbers(written: pa.ChunkedArray) -> bool:

@@ -1,8 +1,9 @@
 """Predictions read from CSV files, which are read only: one column a class, commas, semicolons or tabs between."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -18,10 +19,12 @@ from shortlist.csv_files import (
 )
 from shortlist.errors import InputError
 from shortlist.files import contains
-from shortlist.predictions.csv_codes import is_code
+from shortlist.predictions.columns import as_names
+from shortlist.predictions.csv_codes import is_code, spelt_as_groups
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import Keys, Stored
 from shortlist.predictions.tables import is_text, read_table, spelt
+from shortlist.tensors import Array
 from shortlist.words import shown
 
 EMPTY_CELLS = pyarrow.csv.ConvertOptions().null_values  # "", "NA", "null", …
@@ -75,6 +78,26 @@ def csv_names(path: Path) -> list[str]:
     return [name.strip() for name in _columns(path)[1]]
 
 
+def as_groups(path: Path, name: str, column: Array, known: Container[str], keys: Keys) -> Array:
+    """A column of a file that was read before, its entries as groups that are texts are called.
+
+    Args:
+        path: the file.
+        name: of the column.
+        column: as it was read: numbers, where the file by itself holds no codes.
+        known: the groups.
+        keys: how the file was read.
+    """
+    parsing, written = _columns(path)
+    names = [one.strip() for one in written]
+    if names.count(name) != 1:
+        return column
+    place = written[names.index(name)]
+    cells = _as_written(path, parsing, [place]).column(place).to_pylist()
+    point = decimal_point(path, parsing.delimiter, names, keys)
+    return np.array(spelt_as_groups(cells, as_names(column), known, point), dtype=str)
+
+
 def _columns(path: Path) -> tuple[pyarrow.csv.ParseOptions, list[str]]:
     """How the table is parsed, and the names of its columns as they are written."""
     delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
@@ -90,15 +113,20 @@ def _with_codes(
     """The table with those columns as text whose cells are codes; the columns by name, as they are written in the file."""
     if not columns:
         return table
-    kinds = dict.fromkeys(columns.values(), pa.string())
-    converting = pyarrow.csv.ConvertOptions(
-        column_types=kinds, include_columns=list(kinds), strings_can_be_null=True, null_values=[""]
-    )
-    texts = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting)
+    texts = _as_written(path, parsing, list(columns.values()))
     for name, written in columns.items():
         if is_code(texts.column(written), table.column(name), point):
             table = table.set_column(table.column_names.index(name), name, texts.column(written))
     return table
+
+
+def _as_written(path: Path, parsing: pyarrow.csv.ParseOptions, columns: Sequence[str]) -> pa.Table:
+    """These columns as text, empty cells as nulls."""
+    kinds = dict.fromkeys(columns, pa.string())
+    converting = pyarrow.csv.ConvertOptions(
+        column_types=kinds, include_columns=list(kinds), strings_can_be_null=True, null_values=[""]
+    )
+    return pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting)
 
 
 def _check_numbers(table: pa.Table, columns: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ common one, the nearer to its own the more calibration rows it has.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from shortlist.checks import optional, whole
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.predictions.columns import as_column, as_names
+from shortlist.predictions.columns import as_column, as_names, is_plain_number, name_of_number
 from shortlist.row_order import first_largest
 from shortlist.sets.batches import Batch
 from shortlist.sets.constraints import Constraint
@@ -163,7 +164,7 @@ class Groups(Fitted):
         if not len(probs):
             return torch.empty(0, dtype=torch.int64)
         known = {name: place for place, name in enumerate(self.names)}
-        names = self.names_of(groups, probs)
+        names = self.names_of(groups, probs) if self.predicted or groups is None else self._names(groups, len(probs))
         return torch.tensor([known.get(name, len(known)) for name in names], dtype=torch.int64)
 
     def names_of(self, groups: Any, probs: Probs) -> list[str]:
@@ -192,7 +193,7 @@ class Groups(Fitted):
         """A sentence if some of these rows are of no group among the calibration rows, or None."""
         if self.predicted or not self.fitted:
             return None
-        names = as_names(as_column(groups, rows, "groups"))
+        names = self._names(groups, rows)
         others = [name for name in names if name not in set(self.names)] if set(names) - set(self.names) else []
         if not others:
             return None
@@ -202,6 +203,29 @@ class Groups(Fitted):
             f"{len(others):,} of {counted(rows, 'row')} are of no {self.column} that was among the calibration rows{named}; "
             "they are answered by the common threshold"
         )
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether the groups are not all called as numbers are: then 1.10 and 1.1 may be two of them."""
+        return any(name_of_number(name) != name for name in self.names)
+
+    def _names(self, groups: Any, rows: int) -> list[str]:
+        """The group of each row, the text 3.0 as the number 3; an error for a number that several of the known groups spell."""
+        column = as_column(groups, rows, "groups")
+        names = as_names(column)
+        if column.dtype.kind == "U" and not self.are_texts:
+            plain = {name: name_of_number(name) or name for name in set(names) if is_plain_number(name)}
+            return [plain.get(name, name) for name in names]
+        if column.dtype.kind != "U" and self.are_texts:
+            spelt = Counter(name_of_number(name) for name in self.names)
+            merged = next((name for name in names if spelt[name] > 1), None)
+            if merged is not None:
+                several = quoted([name for name in self.names if name_of_number(name) == merged], 3)
+                raise InputError(
+                    f"{self.text}: expected the {self.column} of each row as a text, since {several} are groups of their own, "
+                    f"got the number {merged}: read the column as text, or write it as text"
+                )
+        return names
 
     def check_buffers(self, common: Tensor | None) -> None:
         """Raise an error unless what was loaded belongs together, and to this common threshold."""
