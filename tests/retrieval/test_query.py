@@ -1,7 +1,9 @@
 """A query bound to labels: what it needs, requires and excludes, whom it holds of, and why a row was found."""
 
 import itertools
+import math
 import re
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -229,6 +231,21 @@ def test_a_row_is_on_neither_side_of_its_own_probability(probs):
             expected = np.sign(np.round((probs - threshold) / threshold / (1 - threshold), 9))
             assert (side_of(threshold, odds) == expected).all()
             assert expected[place] == 0
+
+
+@pytest.mark.parametrize("text", ["0.9994", "0.999994", "0.9999999", "0.99999999994", "0.9999999999997", "0.5", "1e-12"])
+def test_log_odds_that_are_exact_near_1_have_the_threshold_that_is_written(text):
+    """Of 0.999994 the double is rounded: its log odds are not those of the decimal, which the row has."""
+    threshold = float(text)
+    with localcontext() as context:
+        context.prec = 60
+        exact = [Decimal(text), Decimal(math.nextafter(threshold, 1)), Decimal(math.nextafter(threshold, 0))]
+        odds = np.array([float((one / (1 - one)).ln()) for one in exact])
+    assert 1 / (1 + math.exp(-odds[0])) == pytest.approx(threshold, rel=2.0**-52)
+    assert side_of(threshold, odds)[0] == 0
+    assert side_of(threshold, odds[:1].astype(np.float32).astype(np.float64))[0] == 0  # a score in float32
+    if 0.999 < threshold:  # where the next numbers have other log odds
+        assert side_of(threshold, odds).tolist() == [0, 1, -1]
 
 
 def test_float32_stands_for_the_number_that_was_meant():

@@ -27,6 +27,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 Sides: TypeAlias = Mapping[tuple[int, float], NDArray[np.int8]]  # of a label and a threshold, as `side_of` gives them
 
 ROUNDING = 2.0**-49  # of log odds from 1 on a share, below an amount, by which two computations of them in float64 may differ
+NEXT_TO_ONE = 1.25 * 2.0**-54  # by which a probability near 1 is rounded, half of its last digit, and by an exponential
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +165,11 @@ def side_of(threshold: float, odds: NDArray[Any], *, single: bool = False) -> ND
     found: NDArray[np.int8] = np.greater(odds, own).astype(np.int8) - np.less(odds, own).astype(np.int8)
     if not math.isfinite(own):
         return found
-    equal = _are(odds, own) | (odds == float(np.float32(own)))
+    slack = _slack(threshold)
+    equal = (np.abs(odds - own) <= slack) | np.isin(odds, np.float32([own - slack, own + slack]).astype(np.float64))
     written = float(np.float32(threshold))
     if single and np.finfo(np.float32).tiny <= written < 1:
-        equal |= _are(odds, _log_odds(written))
+        equal |= np.abs(odds - _log_odds(written)) <= _slack(written)
     found[equal] = 0
     return found
 
@@ -178,10 +180,12 @@ def _log_odds(probability: float) -> float:
     return math.log(probability / (1 - probability))
 
 
-def _are(odds: NDArray[Any], own: float) -> Bools:
-    """Whether log odds are these, but for rounding."""
-    near: Bools = np.abs(odds - own) <= ROUNDING * max(1.0, abs(own))
-    return near
+def _slack(probability: float) -> float:
+    """By how much log odds may differ from those of a probability that is written as the same number.
+
+    By their own rounding, and by what they change where the probability is rounded: near 1 that is much.
+    """
+    return ROUNDING * max(1.0, abs(_log_odds(probability))) + NEXT_TO_ONE / (1 - probability)
 
 
 def meets(condition: Condition, log_yes: NDArray[Any], sides: Sides | None = None) -> Bools:
