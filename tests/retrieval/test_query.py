@@ -244,7 +244,7 @@ def test_log_odds_that_are_exact_near_1_have_the_threshold_that_is_written(text)
     assert 1 / (1 + math.exp(-odds[0])) == pytest.approx(threshold, rel=2.0**-52)
     assert side_of(threshold, odds)[0] == 0
     assert side_of(threshold, odds[:1].astype(np.float32).astype(np.float64))[0] == 0  # a score in float32
-    if 0.999 < threshold:  # where the next numbers have other log odds
+    if threshold > 0.999:  # where the next numbers have other log odds
         assert side_of(threshold, odds).tolist() == [0, 1, -1]
 
 

@@ -166,7 +166,7 @@ def side_of(threshold: float, odds: NDArray[Any], *, single: bool = False) -> ND
     if not math.isfinite(own):
         return found
     slack = _slack(threshold)
-    equal = (np.abs(odds - own) <= slack) | np.isin(odds, np.float32([own - slack, own + slack]).astype(np.float64))
+    equal = (np.abs(odds - own) <= slack) | np.isin(odds, np.array([own - slack, own + slack], np.float32).astype(np.float64))
     written = float(np.float32(threshold))
     if single and np.finfo(np.float32).tiny <= written < 1:
         equal |= np.abs(odds - _log_odds(written)) <= _slack(written)
