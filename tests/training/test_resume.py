@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from shortlist import Predictions
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.models import artefact
 from shortlist.training import run_folder, train
 from shortlist.training.callbacks import Callback
@@ -312,9 +312,46 @@ def test_a_model_card_that_was_edited_outlives_a_resume_that_changes_nothing(tmp
     run(tmp_path / "run", resume=True)
     assert card.read_text() == "my notes"
     (card.parent / "classes.json").write_text("[]")
-    run(tmp_path / "run", resume=True)  # what is damaged is written again
+    with pytest.warns(ShortlistWarning, match=r"README.md had been edited: it is kept beside .* as README.old.md"):
+        run(tmp_path / "run", resume=True)  # what is damaged is written again
     assert "my notes" not in card.read_text()
+    assert card.with_name("README.old.md").read_text() == "my notes"
     assert RunFolder(tmp_path / "run").has_results
+
+
+def test_an_edited_model_card_outlives_a_resume_under_another_version(tmp_path, monkeypatch, recwarn):
+    """The versions are in the configuration, so that the classifier is written again."""
+    run(tmp_path / "run")
+    card = tmp_path / "run" / "classifier" / "README.md"
+    written = card.read_text()
+    monkeypatch.setattr(artefact, "version_of", lambda name: "98.0")
+    run(tmp_path / "run", resume=True)
+    assert not card.with_name("README.old.md").exists()  # as it was written
+    for n, name in ((1, "README.old.md"), (2, "README.old.2.md")):
+        card.write_text(f"{written}note {n}\n")
+        monkeypatch.setattr(artefact, "version_of", lambda _, n=n: f"99.{n}")
+        recwarn.clear()
+        run(tmp_path / "run", resume=True)
+        assert [str(one.message) for one in recwarn if "had been edited" in str(one.message)] == [
+            f"{card} had been edited: it is kept beside the new model card, as {name}"
+        ]
+        assert card.with_name(name).read_text() == f"{written}note {n}\n"
+    assert card.with_name("README.old.md").read_text() == f"{written}note 1\n"
+    assert card.read_text() == written
+    assert RunFolder(tmp_path / "run").has_results
+
+
+def test_an_edited_card_of_a_classifier_without_digests_is_kept(tmp_path):
+    run(tmp_path / "run")
+    card = tmp_path / "run" / "classifier" / "README.md"
+    config = json.loads((card.parent / "config.json").read_text())
+    del config["digests"]
+    (card.parent / "config.json").write_text(json.dumps(config))
+    written = card.read_text()
+    card.write_text(written + "note\n")
+    with pytest.warns(ShortlistWarning, match="kept beside the new model card, as README.old.md"):
+        run(tmp_path / "run", resume=True)
+    assert (card.read_text(), card.with_name("README.old.md").read_text()) == (written, written + "note\n")
 
 
 def test_the_state_of_an_optimiser_is_laid_out_as_its_weights(tmp_path):

@@ -65,7 +65,7 @@ def check_outside_runs(path: Path) -> None:
             inside = place.relative_to(folder)
             if (inside.parts[0] == CLASSIFIER or str(inside) in OWN_FILES) and RunFolder.holds_run(folder):
                 raise InputError(f"{path} is part of the run in {folder}, which only training writes: choose another name")
-        if place.name in artefact.OWN_FILES and artefact.is_classifier(place.parent):
+        if artefact.is_own(place.name) and artefact.is_classifier(place.parent):
             raise InputError(f"{path} is part of the classifier in {place.parent}: choose another name")
         if is_part_file(place):
             raise InputError(

@@ -1,14 +1,17 @@
 """A classifier as one folder: weights, configuration, class names and a model card. Reading it runs no code from it.
 
-The configuration holds digests of all but the card: one bit that changes on the disk would give other sets without a word.
+The configuration holds digests: one bit that changes on the disk would give other sets without a word. That of the card only
+tells whether a person edited it, who finds it beside the next one.
 """
 
 import functools
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -33,9 +36,11 @@ FORMAT = "shortlist-classifier/1"
 FAMILY = FORMAT.split("/")[0]
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.json", "README.md"
 OWN_FILES = (WEIGHTS, CONFIG, CLASSES, CARD)
+OLD_CARD, OLD_CARDS = "README.old.md", re.compile(r"README\.old(\.[0-9]+)?\.md")  # cards that were edited, by their names
 OF_RUN, RUN_RECORD = "classifier", "recipe.json"  # what a run calls its classifier, and the file beside it
 PARTS = ("network", "link", "rule")
-DIGESTS = "digests"  # in the configuration: of each part's tensors, of the class names and of the rest of the configuration
+# In the configuration: of each part's tensors, of the class names, of the rest of the configuration and of the card.
+DIGESTS = "digests"
 ATTEMPTS = 5  # at reading a folder that others replace
 NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
 
@@ -44,21 +49,64 @@ Read = TypeVar("Read")
 
 
 def save(classifier: Classifier, path: str | Path) -> None:
-    """Write the classifier's folder, whole or not at all; a folder that holds a classifier is replaced."""
+    """Write the classifier's folder, whole or not at all; a folder that holds a classifier is replaced.
+
+    A model card there that was edited is kept beside the new one, as ``README.old.md``.
+    """
     from shortlist.models.card import model_card
 
     path = without_links(path)
     _check_place(path)
     tensors = _tensors(classifier)
+    card = model_card(classifier)
     record = _config(classifier, tensors)
+    record[DIGESTS][CARD] = _digest_of_text(card.encode())
     config = [f"{json.dumps(name)}: {_json(value)}" for name, value in record.items()]
     texts = {CONFIG: "{\n  " + ",\n  ".join(config) + "\n}\n", CLASSES: _json(list(classifier.classes), indent=0) + "\n"}
-    texts[CARD] = model_card(classifier)
+    texts[CARD] = card
     if not (path.is_dir() and any(path.iterdir())):
         _write(path, texts, tensors)
         return
+    old_cards, edited = _old_cards(path, card)
     with folder_replaced_whole(path) as new:
         _write(new, texts, tensors)
+        for name, content in old_cards.items():
+            (new / name).write_bytes(content)
+    if edited is not None:
+        warnings.warn(
+            f"{printable(str(path / CARD))} had been edited: it is kept beside the new model card, as {edited}",
+            ShortlistWarning,
+            stacklevel=2,
+        )
+
+
+def _old_cards(path: Path, card: str) -> tuple[dict[str, bytes], str | None]:
+    """What to keep of the cards in the folder of a classifier that is replaced, by name, and the name of one that was edited.
+
+    Args:
+        path: the folder.
+        card: the new one; one that was written before cards had digests is taken for edited if it differs.
+    """
+    try:
+        kept = {entry.name: entry.read_bytes() for entry in sorted(path.iterdir()) if OLD_CARDS.fullmatch(entry.name)}
+        there = (path / CARD).read_bytes() if (path / CARD).is_file() else None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+    if there is None or _digest_of_text(there) in (_digest_of_text(card.encode()), _known_card(path)):
+        return kept, None
+    name = next((name for name, content in kept.items() if content == there), None)
+    name = name or next(free for n in count(1) if (free := OLD_CARD if n == 1 else f"README.old.{n}.md") not in kept)
+    return kept | {name: there}, name
+
+
+def _known_card(path: Path) -> str | None:
+    """The digest of the card as it was written, if the folder has one."""
+    try:
+        digests = _read_json(path / CONFIG).get(DIGESTS)
+    except (InputError, AttributeError):
+        return None
+    known = digests.get(CARD) if isinstance(digests, dict) else None
+    return known if isinstance(known, str) else None
 
 
 def holds(path: str | Path, classifier: Classifier) -> bool:
@@ -67,7 +115,14 @@ def holds(path: str | Path, classifier: Classifier) -> bool:
         there = _read_json(Path(path) / CONFIG)
     except InputError:
         return False
+    if isinstance(there, dict) and isinstance(there.get(DIGESTS), dict):
+        there[DIGESTS].pop(CARD, None)
     return bool(there == json.loads(json.dumps(_config(classifier, _tensors(classifier)))))
+
+
+def is_own(name: str) -> bool:
+    """Whether a file of this name in the folder of a classifier is part of it."""
+    return name in OWN_FILES or OLD_CARDS.fullmatch(name) is not None
 
 
 def check_outside_run(path: str | Path) -> None:
@@ -246,7 +301,7 @@ def _check_place(path: Path) -> None:
         raise InputError(f"cannot write {path}: expected a folder, got a file")
     if not is_classifier(path):
         raise InputError(f"cannot write {path}: expected a new or empty folder or one that holds a classifier, got other files")
-    others = sorted(entry.name for entry in path.iterdir() if entry.name not in OWN_FILES)
+    others = sorted(entry.name for entry in path.iterdir() if not is_own(entry.name))
     if others:
         raise InputError(
             f"cannot replace the classifier in {path}: it holds {printable(others[0])} beside it: move that away, or choose "
@@ -334,6 +389,11 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _digest(value: Any) -> str:
     """Digest of a JSON value, however it is laid out."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _digest_of_text(content: bytes) -> str:
+    """Digest of a text file, however its lines end."""
+    return hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()[:32]
 
 
 def _digest_of_config(config: dict[str, Any]) -> str:

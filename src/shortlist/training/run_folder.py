@@ -265,10 +265,10 @@ class RunFolder:
 
         What was being written is removed by whatever writes there next; hidden files of the user are left alone.
         """
-        from shortlist.models.artefact import OWN_FILES
+        from shortlist.models.artefact import is_own
 
         for folder in self.path.glob(f".{CLASSIFIER}.{OLD}.*"):
-            if folder.is_dir() and all(entry.name in OWN_FILES for entry in folder.iterdir()):
+            if folder.is_dir() and all(is_own(entry.name) for entry in folder.iterdir()):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def how_to_resume(self, reached: str = "") -> str:
