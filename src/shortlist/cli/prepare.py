@@ -13,6 +13,7 @@ from shortlist.cli.class_files import read_class_names
 from shortlist.cli.console import Bar, noticed, say, warn
 from shortlist.cli.counting import MISSING, Counted, CountKeys, by_option
 from shortlist.cli.engines import LOCAL, Engine
+from shortlist.cli.grouped import grouped
 from shortlist.cli.runs import run_at
 from shortlist.cluster.rows import Rows
 from shortlist.errors import InputError
@@ -20,8 +21,7 @@ from shortlist.files import similar_paths, without_links
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
-from shortlist.predictions.columns import as_names, column_list
-from shortlist.predictions.csv_tables import as_groups
+from shortlist.predictions.columns import column_list
 from shortlist.predictions.parts import MANIFEST, is_parts_folder
 from shortlist.predictions.storage import load, unread_columns
 from shortlist.predictions.stored import Keys
@@ -84,12 +84,7 @@ class Reading:
 
     def grouped(self, path: Path, rows: Predictions, rule: SetRule) -> Predictions:
         """The rows of a file that was read before, their groups spelt as those of a fitted rule: 1.10 is no 1.1 if both are."""
-        column = None if rule.column is None else rows.columns.get(rule.column)
-        if column is None or rule.groups is None or not rule.groups.are_texts or path.suffix.lower() != ".csv":
-            return rows
-        found = as_groups(path, rule.column or "", column, set(rule.groups.names), self.keys())
-        same = as_names(column) == as_names(found)
-        return rows if same else rows.with_columns({rule.column: found})
+        return grouped(path, rows, rule, self.keys())
 
     def with_columns(self, path: Path, columns: tuple[str, ...]) -> Predictions:
         """The rows of a file that was read before, again with these columns of numbers; their labels may be missing."""
@@ -266,8 +261,7 @@ class Prepared:
 
     def match_groups(self, path: Path, reading: Reading) -> None:
         """Spell the groups of the rows of this file as the fitted rule does."""
-        spelt = reading.grouped(path, self.predictions, self.rule)
-        if spelt is not self.predictions:
+        if (spelt := reading.grouped(path, self.predictions, self.rule)) is not self.predictions:
             self.predictions, self.rows = spelt, Rows.of(spelt)
 
     def check_size(self, reached: SizeSummary) -> None:

@@ -7,11 +7,9 @@ tells whether a person edited it, who finds it beside the next one.
 import functools
 import hashlib
 import json
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -24,6 +22,7 @@ from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside, without_links
 from shortlist.links import link_from_config
 from shortlist.models.classifier import Classifier
+from shortlist.models.edited_cards import digest_of_card, edited_cards, is_old_card
 from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, other_factory
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
@@ -36,7 +35,6 @@ FORMAT = "shortlist-classifier/1"
 FAMILY = FORMAT.split("/")[0]
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.json", "README.md"
 OWN_FILES = (WEIGHTS, CONFIG, CLASSES, CARD)
-OLD_CARD, OLD_CARDS = "README.old.md", re.compile(r"README\.old(\.[0-9]+)?\.md")  # cards that were edited, by their names
 OF_RUN, RUN_RECORD = "classifier", "recipe.json"  # what a run calls its classifier, and the file beside it
 PARTS = ("network", "link", "rule")
 # In the configuration: of each part's tensors, of the class names, of the rest of the configuration and of the card.
@@ -60,14 +58,14 @@ def save(classifier: Classifier, path: str | Path) -> None:
     tensors = _tensors(classifier)
     card = model_card(classifier)
     record = _config(classifier, tensors)
-    record[DIGESTS][CARD] = _digest_of_text(card.encode())
+    record[DIGESTS][CARD] = digest_of_card(card.encode())
     config = [f"{json.dumps(name)}: {_json(value)}" for name, value in record.items()]
     texts = {CONFIG: "{\n  " + ",\n  ".join(config) + "\n}\n", CLASSES: _json(list(classifier.classes), indent=0) + "\n"}
     texts[CARD] = card
     if not (path.is_dir() and any(path.iterdir())):
         _write(path, texts, tensors)
         return
-    old_cards, edited = _old_cards(path, card)
+    old_cards, edited = edited_cards(path, CARD, card, _known_card(path))
     with folder_replaced_whole(path) as new:
         _write(new, texts, tensors)
         for name, content in old_cards.items():
@@ -78,25 +76,6 @@ def save(classifier: Classifier, path: str | Path) -> None:
             ShortlistWarning,
             stacklevel=2,
         )
-
-
-def _old_cards(path: Path, card: str) -> tuple[dict[str, bytes], str | None]:
-    """What to keep of the cards in the folder of a classifier that is replaced, by name, and the name of one that was edited.
-
-    Args:
-        path: the folder.
-        card: the new one; one that was written before cards had digests is taken for edited if it differs.
-    """
-    try:
-        kept = {entry.name: entry.read_bytes() for entry in sorted(path.iterdir()) if OLD_CARDS.fullmatch(entry.name)}
-        there = (path / CARD).read_bytes() if (path / CARD).is_file() else None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
-    if there is None or _digest_of_text(there) in (_digest_of_text(card.encode()), _known_card(path)):
-        return kept, None
-    name = next((name for name, content in kept.items() if content == there), None)
-    name = name or next(free for n in count(1) if (free := OLD_CARD if n == 1 else f"README.old.{n}.md") not in kept)
-    return kept | {name: there}, name
 
 
 def _known_card(path: Path) -> str | None:
@@ -122,7 +101,7 @@ def holds(path: str | Path, classifier: Classifier) -> bool:
 
 def is_own(name: str) -> bool:
     """Whether a file of this name in the folder of a classifier is part of it."""
-    return name in OWN_FILES or OLD_CARDS.fullmatch(name) is not None
+    return name in OWN_FILES or is_old_card(name)
 
 
 def check_outside_run(path: str | Path) -> None:
@@ -389,11 +368,6 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _digest(value: Any) -> str:
     """Digest of a JSON value, however it is laid out."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _digest_of_text(content: bytes) -> str:
-    """Digest of a text file, however its lines end."""
-    return hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()[:32]
 
 
 def _digest_of_config(config: dict[str, Any]) -> str:
