@@ -4,30 +4,31 @@ The configuration holds digests: one bit that changes on the disk would give oth
 tells whether a person edited it, who finds it beside the next one.
 """
 
-import functools
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside, without_links
 from shortlist.links import link_from_config
 from shortlist.models.classifier import Classifier
 from shortlist.models.edited_cards import digest_of_card, edited_cards, is_old_card
-from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, other_factory
+from shortlist.models.factories import GivenNetwork
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
+from shortlist.models.replaced import again_if_replaced
+from shortlist.models.saved_networks import fill, given_network, named_network, needs_network
 from shortlist.sets import SetRule, rule_from_record
-from shortlist.tensors import digest_of, shape_of
+from shortlist.tensors import digest_of
 from shortlist.versions import version_of
 from shortlist.words import printable, shown
 
@@ -39,11 +40,7 @@ OF_RUN, RUN_RECORD = "classifier", "recipe.json"  # what a run calls its classif
 PARTS = ("network", "link", "rule")
 # In the configuration: of each part's tensors, of the class names, of the rest of the configuration and of the card.
 DIGESTS = "digests"
-ATTEMPTS = 5  # at reading a folder that others replace
 NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
-
-Given = ParamSpec("Given")
-Read = TypeVar("Read")
 
 
 def save(classifier: Classifier, path: str | Path) -> None:
@@ -122,38 +119,13 @@ def _write(path: Path, texts: dict[str, str], tensors: dict[str, Tensor]) -> Non
         (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors writes files that only the user can read
 
 
-def _again_if_replaced(read: Callable[Concatenate[str | Path, Given], Read]) -> Callable[Concatenate[str | Path, Given], Read]:
-    """Reads again where the folder was replaced by another in the meantime: parts of two would look like damage."""
-
-    @functools.wraps(read)
-    def reading(path: str | Path, /, *args: Given.args, **keywords: Given.kwargs) -> Read:
-        for _ in range(ATTEMPTS):
-            seen = _number_of(path)
-            try:
-                return read(path, *args, **keywords)
-            except (InputError, OSError, RuntimeError):
-                if _number_of(path) == seen:
-                    raise
-        return read(path, *args, **keywords)
-
-    return reading
-
-
-def _number_of(path: str | Path) -> int | None:
-    """What the file system calls this folder; a new one has another number."""
-    try:
-        return Path(path).stat().st_ino
-    except OSError:
-        return None
-
-
-@_again_if_replaced
+@again_if_replaced
 def load(path: str | Path, device: str | torch.device = "cpu", given: GivenNetwork | None = None) -> Classifier:
     """The classifier that :func:`save` wrote; ``given`` is its network, where that was written elsewhere."""
     path = Path(path)
     config = _read_config(path)
     if given is None and config.get("foreign"):
-        raise _needs_network(path, config)
+        raise needs_network(path, config)
     classes = _read_json(path / CLASSES)
     _check_digest(path, config, CLASSES, _digest(classes))
     number = config["classes"]
@@ -164,16 +136,16 @@ def load(path: str | Path, device: str | torch.device = "cpu", given: GivenNetwo
     tensors = _read_tensors(path, config, PARTS)
     with _damage_named(path):
         inputs = InputSpec.from_record(config["inputs"])
-        network = None if given is not None else _named_network(config, inputs)
+        network = None if given is not None else named_network(config, inputs)
     if given is not None:  # its errors are not those of the file
-        network = _given_network(config, inputs, given)
+        network = given_network(config, inputs, given)
     assert network is not None
     with _damage_named(path):
         classifier = _build(path, config, classes, tensors, network)
     return _moved(classifier.eval(), device)
 
 
-@_again_if_replaced
+@again_if_replaced
 def load_rule(path: str | Path) -> SetRule | None:
     """The rule of a saved classifier, fitted; the network is neither needed nor built."""
     path = Path(path)
@@ -209,58 +181,6 @@ def _damage_named(path: Path) -> Iterator[None]:
         raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"{path / CONFIG}: the file is damaged ({_one_line(error)})") from error
-
-
-def _needs_network(path: Path, config: dict[str, Any]) -> NetworkNeededError:
-    """What to write to load a classifier whose network was written elsewhere."""
-    factory, foreign = config.get("factory"), config["foreign"]
-    place = printable(str(path))
-    code = f'Classifier.load("{place}", network="{factory}")' if factory else f'Classifier.load("{place}", network=…)'
-    if factory:
-        made = f"was made by {factory}, which is imported only if you name it"
-        return NetworkNeededError(f"{place}: the network of this classifier {made}: load it with {code}", factory)
-    if foreign == ["network"]:
-        how = f"a module of class {config['backbone']}, or a function that returns one"
-    elif foreign == ["backbone"]:
-        how = f"its backbone, a module of class {config['backbone']}, or a function that returns one"
-    else:
-        how = f"Network({config['backbone']}, {config['head']}, inputs, {config['classes']}), or a function that returns it"
-    return NetworkNeededError(
-        f"{place}: the network of this classifier is code of your own: load it with {code}, where … is {how}"
-    )
-
-
-def _named_network(config: dict[str, Any], inputs: InputSpec) -> Network:
-    """The network that is built from names, with weights still to be filled in."""
-    with torch.random.fork_rng(devices=[]):  # initial weights are random: loading must not change the caller's numbers
-        return Network(config["backbone"], config["head"], inputs, config["classes"])
-
-
-def _given_network(config: dict[str, Any], inputs: InputSpec, given: GivenNetwork) -> Network:
-    """The network that the caller gave, or whose factory the caller named."""
-    foreign, classes = config.get("foreign", []), config["classes"]
-    if not foreign:
-        raise InputError(f"network: expected None, since {config['backbone']} is built from its name, got one")
-    recorded = config.get("factory")
-    other = other_factory(recorded, given) if isinstance(recorded, str) else None
-    if other is not None:
-        warnings.warn(
-            f"network: expected {recorded}, which made the network of this classifier, got {other}: if it computes something "
-            "else, the answers are wrong",
-            ShortlistWarning,
-            stacklevel=2,
-        )
-    with torch.random.fork_rng(devices=[]):
-        if foreign == ["backbone"] and isinstance(given, nn.Module) and not isinstance(given, Network):
-            return Network(given, config["head"], inputs, classes)
-        try:
-            network = build_network(given, inputs, classes)
-        except RuntimeError as error:  # the first pass of a module that reads something else
-            reason = " ".join(str(error).split())
-            raise InputError(f"network: expected one that reads {inputs}, as the saved classifier does: {reason}") from error
-    network.inputs = inputs  # those that the weights were trained with
-    network.factory = network.factory or config.get("factory")
-    return network
 
 
 def is_classifier(path: str | Path) -> bool:
@@ -439,7 +359,7 @@ def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict
     unknown = next((name for name in tensors if name.split(".")[0] not in PARTS), None)
     if unknown is not None:
         raise InputError(f"{path / WEIGHTS}: expected tensors of network, link and rule, got {unknown}")
-    _fill(network, parts["network"], path / WEIGHTS)
+    fill(network, parts["network"], path / WEIGHTS)
     link = None if config["link"] is None else link_from_config(config["link"], parts["link"])
     if link is not None:
         with torch.no_grad():
@@ -459,19 +379,6 @@ def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def _fill(network: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    """Put the weights into the network; the first that does not fit is named."""
-    for name, wanted in network.state_dict().items():
-        if name not in weights:
-            raise InputError(f"{path}: expected network.{name}, {shape_of(wanted)}, which is missing")
-        if weights[name].shape != wanted.shape:
-            raise InputError(f"{path}: expected network.{name} as {shape_of(wanted)}, got {shape_of(weights[name])}")
-    unknown = sorted(weights.keys() - network.state_dict().keys())
-    if unknown:
-        raise InputError(f"{path}: expected the tensors of the network only, got network.{unknown[0]}")
-    network.load_state_dict(weights)
 
 
 def _one_line(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
 from shortlist.predictions.columns import as_column
 from shortlist.row_names import check_same_rows
-from shortlist.tensors import Array, Probs, Target, as_target, as_tensor, check_scores, check_target
+from shortlist.tensors import Array, Probs, Sets, Target, as_target, as_tensor, check_scores, check_target
 
 Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] | Callable[[], Iterable[Any]]
 Progress: TypeAlias = Callable[[int], None]  # called with the number of rows read so far in a pass
@@ -280,6 +280,15 @@ def as_probs(values: Any) -> Probs:
     probs = as_tensor(values)
     check_scores(probs, "probs")
     return probs
+
+
+def like_probs(sets: Sets, probs: Any) -> Any:
+    """Sets as their probabilities came: a tensor for a tensor, a data frame for a pandas data frame, otherwise an array."""
+    if isinstance(probs, Tensor):
+        return sets
+    if hasattr(probs, "columns") and hasattr(probs, "index"):
+        return type(probs)(sets.numpy(), index=probs.index, columns=probs.columns)
+    return sets.numpy()
 
 
 def _widened(probs: Probs) -> Probs:

@@ -14,7 +14,7 @@ from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
 from shortlist.predictions.columns import as_column
 from shortlist.row_names import check_same_rows
-from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_groups, check_no_quality
+from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_groups, check_no_quality, like_probs
 from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.gates import Gate, needs_quality
@@ -266,11 +266,7 @@ class SetRule(FittedInRounds):
         check_same_rows(probs, weights, "weights")
         own = None if weights is None else as_weights(weights, shape=(len(values),), only_zeros=True)
         sets = self.in_blocks()(values, None, quality, groups, own)
-        if isinstance(probs, Tensor):
-            return sets
-        if hasattr(probs, "columns") and hasattr(probs, "index"):
-            return type(probs)(sets.numpy(), index=probs.index, columns=probs.columns)
-        return sets.numpy()
+        return like_probs(sets, probs)
 
     def check_classes(self, probs: Tensor) -> None:
         """Raise an error if the calibration rows had another number of classes."""
