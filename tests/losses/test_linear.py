@@ -8,6 +8,7 @@ from shortlist import losses
 from shortlist.errors import InputError
 from shortlist.kernels import use_kernels
 from shortlist.losses import loss_of_linear, supports_linear
+from shortlist.losses.head_gradients import SUMMED_AT_ONCE
 from shortlist.losses.linear import _chunks
 from tests.losses.cases import CASES, CLASSES, COUPLED, IGNORING, draw
 
@@ -313,7 +314,16 @@ def test_a_penalised_loss_without_a_reduction_is_refused():
         loss_of_linear(loss, features(2), *head(), torch.tensor([0, 1]))
 
 
-@pytest.mark.parametrize(("rows", "fewest", "most"), [(512, 1, 1), (4_096, 4, 4), (65_536, 12, 16)])
+def test_gradients_of_a_bias_are_sums_over_all_rows_of_a_large_chunk():
+    rows = 2 * SUMMED_AT_ONCE + 3
+    loss, inputs, (weight, bias) = losses.CrossEntropyLoss(), features(rows), head()
+    target = torch.arange(rows) % CLASSES
+    (mine,) = torch.autograd.grad(loss_of_linear(loss, inputs, weight, bias, target), bias)
+    (theirs,) = torch.autograd.grad(loss(linear(inputs, weight, bias), target), bias)
+    torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize(("rows", "fewest", "most"), [(512, 1, 1), (4_096, 4, 4), (10_000, 4, 4), (65_536, 12, 16)])
 def test_chunks_on_a_gpu_are_a_small_part_of_a_batch_and_bounded(rows, fewest, most):
     classes = 43_000
     chunks = list(_chunks(torch.empty((), device="meta").expand(rows, classes), None))
