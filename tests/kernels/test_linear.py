@@ -7,7 +7,9 @@ import torch
 from torch.nn.functional import linear
 
 from shortlist import losses
+from shortlist.kernels.average_k import ROUNDS
 from shortlist.losses import loss_of_linear
+from shortlist.losses.head_gradients import ChunkedHead, Features
 
 ROWS, CLASSES, FEATURES = 11, 33, 5
 LOSSES = [
@@ -78,6 +80,16 @@ def test_average_k_without_gradients(device, reduction):
     torch.testing.assert_close(found, loss((linear(inputs, one), linear(inputs, other)), target), rtol=1e-5, atol=1e-6)
 
 
+def test_average_k_computes_no_chunk_of_proposal_scores_twice_in_a_row(device, monkeypatch):
+    computed, scores = [], ChunkedHead.scores
+    monkeypatch.setattr(ChunkedHead, "scores", lambda head, rows: computed.append((head, rows.start)) or scores(head, rows))
+    inputs, one, other = (drawn(device, n, FEATURES, seed=n) for n in (ROWS, CLASSES, CLASSES))
+    loss_of_linear(losses.AverageKLoss(k=3), inputs, (one, other), None, torch.arange(ROWS, device=device), rows_at_once=4)
+    heads = [head for head, _ in computed]
+    assert sorted(heads.count(head) for head in set(heads)) == [3, (ROUNDS + 1) * 2 + 1]
+    assert [start for head, start in computed if head is not heads[0]] == [0, 4, 8]
+
+
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -138,3 +150,17 @@ def test_bfloat16_at_full_size_in_a_quarter_of_the_memory(loss):
     for mine, theirs in zip(found[1][1:], found[0][1:], strict=True):
         assert (mine - theirs).norm() < 0.01 * theirs.norm()
     assert peaks[1] <= peaks[0] / 4
+
+
+@pytest.mark.gpu
+@gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [1, 7, 513, 1024])
+def test_gradients_of_a_bias_in_half_precision_are_exact_sums(rows, dtype):
+    inputs = Features(drawn("cuda", rows, FEATURES).to(dtype), dtype, trains=True)
+    head = ChunkedHead(inputs, drawn("cuda", 10_001, FEATURES), drawn("cuda", 10_001))
+    gradients = [drawn("cuda", rows, 10_001, seed=seed).detach().to(dtype) for seed in (3, 4)]
+    for gradient in gradients:
+        head.add(slice(0, rows), gradient)
+    expected = sum(gradient.double().sum(0) for gradient in gradients)
+    torch.testing.assert_close(head.bias_gradient.double(), expected, rtol=1e-5, atol=1e-4)

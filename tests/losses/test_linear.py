@@ -8,7 +8,7 @@ from shortlist import losses
 from shortlist.errors import InputError
 from shortlist.kernels import use_kernels
 from shortlist.losses import loss_of_linear, supports_linear
-from shortlist.losses.head_gradients import SUMMED_AT_ONCE
+from shortlist.losses.head_gradients import SUMMED_AT_ONCE, ChunkedHead
 from shortlist.losses.linear import _chunks
 from tests.losses.cases import CASES, CLASSES, COUPLED, IGNORING, draw
 
@@ -321,6 +321,23 @@ def test_gradients_of_a_bias_are_sums_over_all_rows_of_a_large_chunk():
     (mine,) = torch.autograd.grad(loss_of_linear(loss, inputs, weight, bias, target), bias)
     (theirs,) = torch.autograd.grad(loss(linear(inputs, weight, bias), target), bias)
     torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize(("rows_at_once", "computed"), [(7, 1), (3, 5), (1, 13)])
+def test_average_k_computes_the_scores_of_the_chunk_between_two_passes_once(monkeypatch, rows_at_once, computed):
+    starts, scores = [], ChunkedHead.scores
+    monkeypatch.setattr(ChunkedHead, "scores", lambda head, rows: starts.append(head) or scores(head, rows))
+    (weight, bias), (other, limits) = head(), head(seed=2)
+    loss_of_linear(
+        losses.AverageKLoss(k=2),
+        features(7),
+        (weight, other),
+        (bias, limits),
+        torch.arange(7) % CLASSES,
+        rows_at_once=rows_at_once,
+    )
+    chunks = -(-7 // rows_at_once)
+    assert sorted(starts.count(one) for one in set(starts)) == sorted([chunks, computed])
 
 
 @pytest.mark.parametrize(("rows", "fewest", "most"), [(512, 1, 1), (4_096, 4, 4), (10_000, 4, 4), (65_536, 12, 16)])

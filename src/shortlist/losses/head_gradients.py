@@ -14,6 +14,7 @@ ADDS_TO_FLOAT32 = "dtype_out" in torch.ops.aten.addmm.overloads()
 # Rows of which torch sums the columns at once: on a GPU it splits more of them among blocks, whose sums take more memory than
 # the scores themselves, 154 MB for 1,024 rows of 43,000 classes.
 SUMMED_AT_ONCE = 512
+ROWS_OF_ONES = 8  # a product with fewer is no faster
 
 
 class Features:
@@ -83,8 +84,7 @@ class ChunkedHead:
         if self.weight_gradient is not None:
             _add_product(self.weight_gradient, gradient.T, self.features.inputs[rows], first=not self._added)
         if self.bias_gradient is not None:
-            for part in gradient.split(SUMMED_AT_ONCE):
-                self.bias_gradient += part.sum(0, dtype=self.bias_gradient.dtype)
+            _add_columns(self.bias_gradient, gradient)
         self._added = True
 
 
@@ -99,6 +99,15 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor, *, first: bool) -> 
         total.copy_(left @ right)
     else:
         total += left @ right
+
+
+def _add_columns(total: Tensor, values: Tensor) -> None:
+    """``total += values.sum(0)``; of half precision on a GPU by a product with ones, in under two thirds of the time."""
+    if total.is_cuda and ADDS_TO_FLOAT32 and total.dtype != values.dtype and len(values):
+        total += torch.mm(values.new_ones(ROWS_OF_ONES, len(values)), values, out_dtype=total.dtype)[0]
+        return
+    for part in values.split(SUMMED_AT_ONCE):
+        total += part.sum(0, dtype=total.dtype)
 
 
 class _KnownGradients(torch.autograd.Function):

@@ -64,17 +64,48 @@ def _fused(
     keywords = loss.keywords
     more = more_labels(keywords["k"]).as_integer_ratio()
     parts = AverageKParts(target, keywords["ignore_index"], more, keywords["alpha"], summed=keywords["reduction"] == "sum")
+    last = _LastScores(proposals)
     for round in range(ROUNDS):
-        for rows in chunks:
-            parts.count(round, rows, proposals.scores(rows))
+        for rows in _ending_where_the_next_begins(chunks, ROUNDS - round):
+            parts.count(round, rows, last(rows))
     upstream = torch.full((), scale, device=target.device) if labels.trains or proposals.trains else None
-    return torch.stack([_finished(parts, rows, labels, proposals, upstream) for rows in chunks]).sum()
+    return torch.stack([_finished(parts, rows, labels, proposals, last, upstream) for rows in chunks]).sum()
+
+
+class _LastScores:
+    """The scores of a head; those of the rows that were asked for last are still there.
+
+    Args:
+        head: the head.
+    """
+
+    def __init__(self, head: ChunkedHead):
+        self._head = head
+        self._rows: slice | None = None
+        self._scores: Scores | None = None
+
+    def __call__(self, rows: slice) -> Scores:
+        if self._scores is None or rows != self._rows:
+            self._scores = None  # gone before the next are computed: there is memory for one chunk
+            self._scores, self._rows = self._head.scores(rows), rows
+        return self._scores
+
+
+def _ending_where_the_next_begins(chunks: Sequence[slice], passes_left: int) -> Sequence[slice]:
+    """The chunks, forwards or backwards, so that the last pass goes forwards and none computes its first chunk again."""
+    return chunks if passes_left % 2 == 0 else chunks[::-1]
 
 
 def _finished(
-    parts: AverageKParts, rows: slice, labels: ChunkedHead, proposals: ChunkedHead, upstream: Tensor | None
+    parts: AverageKParts,
+    rows: slice,
+    labels: ChunkedHead,
+    proposals: ChunkedHead,
+    last: _LastScores,
+    upstream: Tensor | None,
 ) -> Tensor:
-    value, *gradients = parts.finish(rows, labels.scores(rows), proposals.scores(rows), upstream)
+    proposal_scores = last(rows)
+    value, *gradients = parts.finish(rows, labels.scores(rows), proposal_scores, upstream)
     if gradients:
         labels.add(rows, gradients[0])
         proposals.add(rows, gradients[1], further=True)
@@ -94,24 +125,23 @@ def _plain(
     ignore_index, k, alpha = keywords["ignore_index"], keywords["k"], keywords["alpha"]
     number = (target != ignore_index).sum()
     wanted = number_chosen(k, number)
-    choose = _chooser(proposals, target, ignore_index, k, wanted, chunks)
+    last = _LastScores(proposals)
+    choose = _chooser(last, target, ignore_index, k, wanted, _ending_where_the_next_begins(chunks, 1))
     kind = torch.promote_types(labels.weight.dtype, torch.float32)
     rows_counted = number.to(kind).clamp(min=0.5)
     whole = rows_counted if keywords["reduction"] == "sum" else 1.0
     others = number * (classes - 1) - wanted
     shares = [whole / rows_counted, *(alpha * whole / entries.clamp(min=1).to(kind) for entries in (wanted, others))]
-    values = [_part(labels, proposals, rows, target[rows], ignore_index, choose, shares, scale) for rows in chunks]
+    values = [_part(labels, proposals, last, rows, target[rows], ignore_index, choose, shares, scale) for rows in chunks]
     return torch.stack(values).sum()
 
 
-def _chooser(
-    proposals: ChunkedHead, target: Target, ignore_index: int, k: float, wanted: Tensor, chunks: Sequence[slice]
-) -> Chosen:
-    """A function that marks the pseudo-positives of a chunk; it is called with the chunks in order."""
+def _chooser(last: _LastScores, target: Target, ignore_index: int, k: float, wanted: Tensor, chunks: Sequence[slice]) -> Chosen:
+    """A function that marks the pseudo-positives of a chunk; it is called with the chunks in order of their rows."""
     most = number_chosen(k, len(target))  # reached if no row is ignored
     best: Tensor | None = None
     for rows in chunks if most else ():
-        (own, kept), scores = labelled_rows(proposals.scores(rows), target[rows], ignore_index)
+        (own, kept), scores = labelled_rows(last(rows), target[rows], ignore_index)
         probs = open_probs(scores, barred_entries(own, kept, scores.shape[1]))
         largest = probs.topk(min(most, len(probs))).values
         together = largest if best is None else torch.cat([best, largest])
@@ -134,6 +164,7 @@ def _chooser(
 def _part(
     labels: ChunkedHead,
     proposals: ChunkedHead,
+    last: _LastScores,
     rows: slice,
     given: Target,
     ignore_index: int,
@@ -143,7 +174,8 @@ def _part(
 ) -> Tensor:
     """What these rows add to the loss."""
     trains = labels.trains or proposals.trains
-    leaves = [head.scores(rows).requires_grad_(trains) for head in (labels, proposals)]
+    proposal_leaf = last(rows).requires_grad_(trains)
+    leaves = [labels.scores(rows).requires_grad_(trains), proposal_leaf]
     with torch.set_grad_enabled(trains):
         own, scores = labelled_rows(leaves[0], given, ignore_index)
         proposal_scores = without_ignored(leaves[1], own.kept)
