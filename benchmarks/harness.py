@@ -42,17 +42,7 @@ def compare(name: str, setting: str, contenders: dict[str, Callable[[], Any]], *
     With ``warm`` each runs twice and the second time counts: what takes a fraction of a millisecond would otherwise pay for
     the caches and the memory that the one before it left behind.
     """
-    clock = time.process_time if os.environ.get(PROCESSOR_TIME) else time.perf_counter
-    for run in contenders.values():
-        run()
-    times: dict[str, list[float]] = {contender: [] for contender in contenders}
-    for _ in range(rounds):
-        for contender, run in contenders.items():
-            if warm:
-                run()
-            start = clock()
-            run()
-            times[contender].append(clock() - start)
+    times = in_turns(contenders, rounds=rounds, warm=warm)
     ours = times[next(iter(times))]
     found = {
         contender: {
@@ -66,6 +56,22 @@ def compare(name: str, setting: str, contenders: dict[str, Callable[[], Any]], *
     record(name, setting, {"rounds": rounds, "contenders": found})
     for contender, numbers in found.items():
         print(f"{name:28} {setting:34} {contender:34} {numbers['median_ms']:10.2f} ms   × {numbers['ratio']:.2f}")
+
+
+def in_turns(contenders: dict[str, Callable[[], Any]], *, rounds: int, warm: bool = False) -> dict[str, list[float]]:
+    """The seconds of each contender in each round, after a run of each that does not count."""
+    clock = time.process_time if os.environ.get(PROCESSOR_TIME) else time.perf_counter
+    for run in contenders.values():
+        run()
+    times: dict[str, list[float]] = {contender: [] for contender in contenders}
+    for _ in range(rounds):
+        for contender, run in contenders.items():
+            if warm:
+                run()
+            start = clock()
+            run()
+            times[contender].append(clock() - start)
+    return times
 
 
 def record(name: str, setting: str, measured: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu_page, label_links_table, links_table, peers_table, query_kinds_table
+from benchmarks import gpu_page, label_links_table, linear_page, links_table, peers_table, query_kinds_table
 from benchmarks.results_files import foot, newest, ratio
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -60,7 +60,7 @@ def text() -> str:
         *(_race(name, title) for name, title in TITLES.items()),
         *map(_costs, AGAINST_FIRST),
         gpu_page.section(),
-        _linear_losses(),
+        linear_page.section(),
         _noised_memory(),
         _variance(),
         _sparsity(),
@@ -126,33 +126,6 @@ def _costs(name: str) -> str:
             found = [ratio(line["contenders"][other]["ratio"]) if other in line["contenders"] else "" for other in others]
             rows.append("| " + " | ".join([line["setting"], f"{line['contenders'][base]['median_ms']:.2f}", *found]) + " |")
     return "\n".join([f"## {title}", "", caption, "", *rows, "", foot(lines[-1])])
-
-
-def _linear_losses() -> str:
-    """A head and its loss together, as a share of what computing the scores first takes."""
-    called = newest("linear-losses")
-    replayed, memory = (
-        {line["setting"]: line for line in newest(f"linear-{name}")} for name in ("losses-replayed", "loss-memory")
-    )
-    if not called:
-        return ""
-    rows = [
-        "## A head and its loss together",
-        "",
-        "`loss_of_linear` against the loss of scores that are computed first, forward and backward: time, called from Python "
-        "and after the stroke replayed from a CUDA graph, and the peak of memory above inputs, weights and their gradients.",
-        "",
-        "| | scores first, ms | together | scores first, MB | together |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    for line in called:
-        setting = line["setting"]
-        both = [part["contenders"]["scores first"] for part in (line, replayed.get(setting, line))]
-        mine, theirs = (memory[setting]["extra_mb"][way] for way in ("together", "scores first"))
-        times = " / ".join(f"{n['median_ms']:.2f}" for n in both)
-        shares = " / ".join(f"× {1 / n['ratio']:.2f}" for n in both)
-        rows.append(f"| {setting} | {times} | {shares} | {theirs:.0f} | × {mine / theirs:.2f} |")
-    return "\n".join([*rows, "", foot(called[-1])])
 
 
 def _searching() -> str:
