@@ -83,25 +83,27 @@ def _in_turns(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str
 
 
 def run(rounds: int = 3) -> None:
-    for backbone, side, rows, batch in SETTINGS:
-        classifier = _classifier(backbone, side)
-        ready = classifier.inputs.prepare(torch.randint(256, (batch, 3, side, side), dtype=torch.uint8).cuda())
+    for setting in SETTINGS:
+        _measure(*setting, rounds)
 
-        def alone(classifier: Classifier = classifier, ready: torch.Tensor = ready, steps: int = rows // batch) -> None:
-            with torch.inference_mode():
-                for _ in range(steps):
-                    classifier.network.backbone(ready)
 
-        # Files first, while nothing large is in memory, as where files are classified: a fork copies the tables of all pages.
-        with tempfile.TemporaryDirectory() as folder:
-            files = _files(Path(folder), rows, side)
-            feeding = _feeding(files, side, batch)
-            times = _in_turns(
-                {"backbone alone": alone, FILES: lambda c=classifier, f=files, b=batch: c.predict(f, batch_size=b)}, rounds
-            )
-        images = torch.randint(256, (DIFFERENT, 3, side, side), dtype=torch.uint8).repeat(-(-rows // DIFFERENT), 1, 1, 1)[:rows]
-        times = _in_turns({RAW: lambda c=classifier, i=images, b=batch: c.predict(i, batch_size=b)}, rounds) | times
-        _tell(f"{backbone}, {side} px, {rows:,} pictures, batch {batch}, {torch.cuda.get_device_name()}", rows, times, feeding)
+def _measure(backbone: str, side: int, rows: int, batch: int, rounds: int) -> None:
+    classifier = _classifier(backbone, side)
+    ready = classifier.inputs.prepare(torch.randint(256, (batch, 3, side, side), dtype=torch.uint8).cuda())
+
+    def alone() -> None:
+        with torch.inference_mode():
+            for _ in range(rows // batch):
+                classifier.network.backbone(ready)
+
+    # Files first, while nothing large is in memory, as where files are classified: a fork copies the tables of all pages.
+    with tempfile.TemporaryDirectory() as folder:
+        files = _files(Path(folder), rows, side)
+        feeding = _feeding(files, side, batch)
+        times = _in_turns({"backbone alone": alone, FILES: lambda: classifier.predict(files, batch_size=batch)}, rounds)
+    images = torch.randint(256, (DIFFERENT, 3, side, side), dtype=torch.uint8).repeat(-(-rows // DIFFERENT), 1, 1, 1)[:rows]
+    times = _in_turns({RAW: lambda: classifier.predict(images, batch_size=batch)}, rounds) | times
+    _tell(f"{backbone}, {side} px, {rows:,} pictures, batch {batch}, {torch.cuda.get_device_name()}", rows, times, feeding)
 
 
 def _tell(setting: str, rows: int, times: dict[str, list[float]], feeding: dict[str, float]) -> None:

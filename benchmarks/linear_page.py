@@ -10,7 +10,9 @@ CAPTION = (
 )
 PARTS_CAPTION = (
     "Milliseconds of the device in one call, by torch's profiler: matrix products; the kernels of the loss; and the rest: "
-    "sums for the bias, conversions to half precision and back, and the product with the incoming gradient."
+    "sums for the bias, conversions to half precision and back, and the product with the incoming gradient. What a head with "
+    "its loss takes more is in the products: those of a chunk are less efficient than those of all rows, they sum the gradient "
+    "of the weight in float32 and that of the bias as well, and average-k computes its proposal scores several times."
 )
 CHUNKS_CAPTION = (
     "Milliseconds replayed and megabytes of peak memory by the rows that are computed at once. Each chunk adds to the gradient "
