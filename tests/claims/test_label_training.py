@@ -80,6 +80,11 @@ def test_one_label_is_measured_alike_by_methods_for_one_and_for_several():
     base = Recipe("tiny", f"flora:kind=measurements,noise=0.1,{ROWS}", method="cross-entropy", **SMALL)
     softmax, binary = (numbers(one_of_many_arm(base.with_settings(**how))) for how in ({}, {"method": "bce", "labels": "any"}))
     assert softmax["error best"] == binary["error best"] < min(softmax["error"], binary["error"])
+    # By the labels that were drawn, not by the probabilities, which validation rows would not come with.
+    assert all(
+        0 < 60 * found["validation"] / 100 == pytest.approx(round(60 * found["validation"] / 100))
+        for found in (softmax, binary)
+    )
 
 
 def test_rows_are_divided_anew_for_every_seed_and_none_is_lost():

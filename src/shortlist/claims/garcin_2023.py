@@ -19,29 +19,30 @@ BATCHES = (64, 256, 1024)
 DOUBLINGS = tuple(math.log2(rows) for rows in BATCHES)
 
 
-def _for(k: int) -> dict[str, Any]:
+def for_average(k: int) -> dict[str, Any]:
     """What decides which epoch is kept, and the rule, for sets of k labels on average."""
     return {"monitor": f"average-{k}", "rule": f"average-k:{k}"}
 
 
-def _two_head(k: int, alpha: float) -> dict[str, Any]:
-    return {"method": "average-k", "k": k, "alpha": alpha, **_for(k)}
+def two_head(k: int, alpha: float) -> dict[str, Any]:
+    """The two-head loss for sets of k labels on average."""
+    return {"method": "average-k", "k": k, "alpha": alpha, **for_average(k)}
 
 
 def _methods(base: Recipe, alpha: float, noised: dict[str, Any]) -> dict[str, Arm]:
     methods: dict[str, dict[str, Any]] = {
-        "cross-entropy": _for(5),
-        **{f"two-head, k = {k}": _two_head(k, alpha) for k in SIZES},
-        "noised": {"method": "noised-topk", "k": 5, **noised, **_for(5)},
-        "assume-negative": {"method": "assume-negative", **_for(5)},
-        "expected-positive": {"method": "expected-positive", "k": 5, **_for(5)},
-        "ROLE": {"method": "role", "k": 5, **_for(5)},
+        "cross-entropy": for_average(5),
+        **{f"two-head, k = {k}": two_head(k, alpha) for k in SIZES},
+        "noised": {"method": "noised-topk", "k": 5, **noised, **for_average(5)},
+        "assume-negative": {"method": "assume-negative", **for_average(5)},
+        "expected-positive": {"method": "expected-positive", "k": 5, **for_average(5)},
+        "ROLE": {"method": "role", "k": 5, **for_average(5)},
     }
     return methods_arms(base, methods, SIZES)
 
 
 def _alphas(base: Recipe) -> dict[str, Arm]:
-    return methods_arms(base, {f"α = {alpha:g}": _two_head(5, alpha) for alpha in ALPHAS}, (5,))
+    return methods_arms(base, {f"α = {alpha:g}": two_head(5, alpha) for alpha in ALPHAS}, (5,))
 
 
 def _batches(base: Recipe, alpha: float) -> dict[str, Arm]:
@@ -49,8 +50,8 @@ def _batches(base: Recipe, alpha: float) -> dict[str, Arm]:
     arms = {}
     for size in BATCHES:
         scaled = {"batch_size": size, "lr": base.lr * (size / base.batch_size) ** 0.5}
-        arms[f"two-head, {size} rows"] = {**_two_head(5, alpha), **scaled}
-        arms[f"cross-entropy, {size} rows"] = {**_for(5), **scaled}
+        arms[f"two-head, {size} rows"] = {**two_head(5, alpha), **scaled}
+        arms[f"cross-entropy, {size} rows"] = {**for_average(5), **scaled}
     return methods_arms(base, arms, (5,))
 
 

@@ -48,6 +48,7 @@ def train_one_of_many(settings: Mapping[str, Any], seed: int, folder: Path | Non
     """Train on rows with one label, which methods for several labels may treat as such, and measure the top-1 ``error``.
 
     In percent, expected under the true class probabilities where they are known; ``error best`` is then the least possible.
+    ``validation`` is the top-1 accuracy on validation rows, if there are any.
     """
     trained = train_recipe(settings["recipe"], seed, folder)
     test = trained.predictions[TEST]
@@ -56,6 +57,10 @@ def train_one_of_many(settings: Mapping[str, Any], seed: int, folder: Path | Non
     assert test.target is not None
     truth = (one_hot(test.target, test.scores.shape[1]) if posterior is None else posterior).double()
     found = {"error": _error(test.scores, truth)}
+    if VAL in trained.predictions:
+        known = trained.predictions[VAL]
+        assert known.target is not None
+        found["validation"] = 100 - _error(known.scores, one_hot(known.target, known.scores.shape[1]).double())
     return found if posterior is None else found | {"error best": _error(truth, truth)}
 
 

@@ -1,16 +1,16 @@
-"""All claims and experiments by id; each paper has a file, which lists its own."""
+"""All claims and experiments by id; each paper, and each question of ours, has a file, which lists its own."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from shortlist.claims import beyond, cheng, garcin_2022, garcin_2023, liao, thesis
+from shortlist.claims import beyond, cheng, garcin_2022, garcin_2023, learning_rates, liao, thesis
 from shortlist.claims.claim import Claim, Verdict, judge
 from shortlist.claims.experiment import Experiment
 from shortlist.claims.results import Results, by_seed
 from shortlist.errors import InputError
 from shortlist.words import expected_one_of, shown
 
-PAPERS = (garcin_2022, garcin_2023, thesis, liao, cheng, beyond)
+PAPERS = (garcin_2022, garcin_2023, thesis, liao, cheng, beyond, learning_rates)
 CLAIMS: Mapping[str, Claim] = MappingProxyType({claim.id: claim for paper in PAPERS for claim in paper.CLAIMS})
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({one.id: one for paper in PAPERS for one in paper.EXPERIMENTS})
 

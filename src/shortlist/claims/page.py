@@ -28,9 +28,10 @@ in percentage points.
 new garden for each seed; accuracies are those expected under the true class probabilities, which are known, so chance in the
 test labels plays no part. They say what a method does with few rows and a small network, not what it does with photographs.
 *CIFAR-100* experiments are for a GPU: a ResNet-9 of width 64, trained for 12 epochs (36 on long tails, of fewer rows), which
-takes seconds; *wide* ones train one of width 128 for 30. This training was made for cross-entropy, and so short a one favours
-losses that learn fast. What changes with its length is measured [on Flora](#beyond-memorising) and [on
-CIFAR-100](#beyond-memorising-pictures).
+takes seconds; *wide* ones train one of width 128 for 30. This training was made for cross-entropy, with one
+learning rate for all methods, and so short a one favours losses that learn fast. What changes with its length is measured [on
+Flora](#beyond-memorising) and [on CIFAR-100](#beyond-memorising-pictures); what learning rates of their own change, [on
+CIFAR-100](#beyond-own-rates-noise).
 """
 WORDS: dict[Decision, str] = {"holds": "**holds**", "fails": "**fails**", "open": "open"}
 NOT_RUN = "not run"
