@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shortlist.claims.claim import Claim, Decision, Interval, PartVerdict, Verdict
+from shortlist.claims.conclusions import CONCLUSIONS
 from shortlist.claims.experiment import Experiment
 from shortlist.claims.menu import CLAIMS, EXPERIMENTS, verdicts
 from shortlist.claims.results import Result, Results
@@ -62,7 +63,7 @@ def judged(results: Results) -> list[Judged]:
 def page_text(results: Results) -> str:
     """The page, in Markdown."""
     found = judged(results)
-    parts = [HEAD, "## At a glance\n", _overview(found), ""]
+    parts = [HEAD, *_conclusions(found), "## At a glance\n", _overview(found), ""]
     for paper in dict.fromkeys(one.claim.paper for one in found):
         mine = [one for one in found if one.claim.paper == paper]
         parts += [f"## {paper_name(paper)}", ""]
@@ -91,6 +92,13 @@ def paper_name(paper: str) -> str:
 def plot_name(subject: str) -> str:
     """The file of the plot of a paper or a claim, beside the page."""
     return f"images/claims-{subject}.svg"
+
+
+def _conclusions(found: Iterable[Judged]) -> list[str]:
+    """What follows from the verdicts."""
+    known = {one.claim.id: one.verdicts for one in found}
+    standing = [one.markdown() for one in CONCLUSIONS if one.stands(known)]
+    return ["## In one minute\n", *standing, ""] if standing else []
 
 
 def _overview(found: Iterable[Judged]) -> str:
