@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -496,6 +497,51 @@ def test_a_failure_leaves_the_old_folder(old, failure):
     with pytest.raises(failure, match="stop"):
         replaced(old, failure)
     assert os.listdir(old) == ["old.txt"]
+    assert os.listdir(old.parent) == [old.name]
+
+
+@pytest.mark.parametrize("gap", ["before", "after"])
+def test_two_that_replace_one_folder_leave_nothing_beside_it(old, monkeypatch, gap):
+    """Another process is between its two renames when this one begins, or comes in between those of this one."""
+    replace, rename = Path.replace, Path.rename
+    theirs = old.parent / "theirs"
+    theirs.mkdir()
+    fill(theirs)
+
+    def replace_too_late(self, target):
+        if self == old and gap == "before" and old.exists():
+            shutil.rmtree(old)
+        return replace(self, target)
+
+    def rename_too_late(self, target):
+        if Path(target) == old and gap == "after" and theirs.exists():
+            rename(theirs, old)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace_too_late)
+    monkeypatch.setattr(Path, "rename", rename_too_late)
+    replaced(old)
+    monkeypatch.undo()
+    assert filled(old)
+    assert folders_left_aside(old) == []
+    assert sorted(os.listdir(old.parent)) == ([old.name, "theirs"] if gap == "before" else [old.name])
+
+
+@pytest.mark.parametrize("failure", [OSError, KeyboardInterrupt])
+def test_a_swap_that_fails_after_another_process_leaves_theirs(old, monkeypatch, failure):
+    rename = Path.rename
+
+    def fail(self, target):
+        if Path(target) == old and not old.exists():
+            old.mkdir()
+            (old / "theirs.txt").write_text("theirs")
+            raise failure("stop")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(failure):
+        replaced(old)
+    assert os.listdir(old) == ["theirs.txt"]
     assert os.listdir(old.parent) == [old.name]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from shortlist import locks
 from shortlist.errors import InputError
-from shortlist.locks import LOCK, folder_lock, locked_folder
+from shortlist.locks import LOCK, file_lock, folder_lock, locked_folder
 from tests import warm
 
 HOLDS = """
@@ -159,3 +159,13 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"^cannot write .*run: not a directory"), locked_folder(tmp_path / "file" / "run"):
         pytest.fail("no folder")
+
+
+@pytest.mark.parametrize("name", ["state.safetensors", "é" * 120 + ".safetensors"])
+def test_files_of_one_folder_have_locks_of_their_own(tmp_path, name):
+    first, second = tmp_path / name, tmp_path / name.replace("state", "other").replace("éé.", "ee.")
+    with file_lock(first), file_lock(second), folder_lock(tmp_path):
+        assert len(os.listdir(tmp_path)) == 3
+        with pytest.raises(InputError, match=rf"{first.name} is being written to by .*choose another name"), file_lock(first):
+            pytest.fail("two writers")
+    assert os.listdir(tmp_path) == []

@@ -13,16 +13,17 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from shortlist.errors import InputError
-from shortlist.locks import is_still_at, lock_file, unlock_file
+from shortlist.locks import file_lock, is_still_at, lock_file, unlock_file
 from shortlist.words import printable, similar
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space on the disk, quota exceeded, file too large
 # Errors of the place rather than of what is read or written there.
 SYSTEM = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.EIO)
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # of a rename to a path: there is a folder with something in it
 PARTIAL = ".partial"  # the end of the name of a work folder
 LEFTOVER = re.compile(r"\..*\.[0-9a-f]{8}" + re.escape(PARTIAL), re.DOTALL)
 SHOWN_OF_NAME = 50  # characters: file systems allow 255 bytes
@@ -90,25 +91,45 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
     with _a_place_for(path):
         target = without_links(path)
         check_new_folder(target)
+    with _folders_above(target, path), work_folder(path) as folder:
+        temporary = folder / target.name
+        with _a_place_for(path):
+            temporary.mkdir()
+        with room_for(path, folder):
+            yield temporary
+        with _a_place_for(path):
+            _set_permissions(temporary, folder)
+            if target.exists():
+                target.rmdir()  # an empty one
+            temporary.rename(target)
+
+
+@contextmanager
+def locked_place(path: str | Path, patience: float = 0.0) -> Iterator[None]:
+    """Context manager: be the only one who changes a file, or replaces a folder, from reading what is there to writing it.
+
+    Folders above it are made, and removed again if they stay empty. ``patience``: seconds to wait for another process.
+    """
+    with _a_place_for(path):
+        target = without_links(path)
+    with _folders_above(target, path), ExitStack() as held:
+        with _a_place_for(path):
+            held.enter_context(file_lock(target, patience))
+        yield
+
+
+@contextmanager
+def _folders_above(target: Path, path: str | Path) -> Iterator[None]:
+    """Make the folders above the target of a path; those that stay empty are removed again."""
+    with _a_place_for(path):
         made = [above for above in target.parents if not above.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with work_folder(path) as folder:
-            temporary = folder / target.name
-            with _a_place_for(path):
-                temporary.mkdir()
-            with room_for(path, folder):
-                yield temporary
-            with _a_place_for(path):
-                _set_permissions(temporary, folder)
-                if target.exists():
-                    target.rmdir()  # an empty one
-                temporary.rename(target)
+        yield
     finally:
-        if not target.exists():
-            for above in made:
-                with suppress(OSError):  # another process may have put something there
-                    above.rmdir()
+        for above in made:
+            with suppress(OSError):  # something is in it, perhaps of another process
+                above.rmdir()
 
 
 def similar_paths(path: Path, most: int = 2) -> str:
@@ -168,7 +189,7 @@ def work_folder(path: str | Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _unlock(handle)
+        unlock_file(handle)
 
 
 def _set_permissions(written: Path, folder: Path) -> None:
@@ -212,7 +233,7 @@ def _remove_leftovers(place: Path) -> None:
                 handle = _lock(Path(entry.path))
                 if handle is not None:
                     shutil.rmtree(entry.path, ignore_errors=True)
-                    _unlock(handle)
+                    unlock_file(handle)
 
 
 class LockedError(Exception):
@@ -236,21 +257,27 @@ def _lock(folder: Path) -> int | None:
     raise LockedError
 
 
-def _unlock(handle: int | None) -> None:
-    if handle is not None:
-        unlock_file(handle)
-
-
 def _swap(new: Path, path: Path) -> None:
+    """Put the new folder in the place of the old one. Of two processes that do so at once the later one wins."""
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.{OLD}.", dir=path.parent))
-    path.replace(old)  # an empty folder may be replaced by a rename
+    moved = True
     try:
+        try:
+            path.replace(old)  # an empty folder may be replaced by a rename
+        except FileNotFoundError:  # another process has just moved it aside
+            moved = False
         new.rename(path)
-    except BaseException:  # Ctrl-C as well
-        if not path.exists():
-            old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    except BaseException as error:  # Ctrl-C as well
+        if moved:
+            with suppress(OSError):  # another process has put its own there
+                old.rename(path)
+        if path.exists() or not moved:
+            shutil.rmtree(old, ignore_errors=True)
+        if getattr(error, "errno", None) not in TAKEN:
+            raise
+        _swap(new, path)
+    else:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def folders_left_aside(path: str | Path) -> list[Path]:

@@ -1,16 +1,18 @@
-"""Locks on folders: one writer at a time. The operating system releases a lock when its process ends, however it ends."""
+"""Locks on folders and files: one writer at a time. The system releases a lock when its process ends, however it ends."""
 
+import hashlib
 import json
 import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from shortlist.errors import InputError
 
-LOCK = ".lock"  # name of the lock file in the folder
+LOCK = ".lock"  # name of the lock file in the folder, and the end of the name of one beside a file
+LONGEST_NAME = 200  # bytes of the name of a file that are in that of its lock; file systems allow 255
 MOST_READ = 1000  # bytes read from a lock file, which anybody may have written
 PAUSE = 0.2  # seconds between two attempts to get a lock that another process holds
 _held: set[int] = set()  # open lock files of this process
@@ -32,8 +34,43 @@ def folder_lock(folder: str | Path, patience: float = 0.0) -> Iterator[None]:
     ...     (Path(folder) / LOCK).exists()
     True
     """
-    path = Path(folder) / LOCK
-    handle = _acquired(path, patience)
+    folder = Path(folder)
+    with ExitStack() as held:
+        try:
+            held.enter_context(_locked(folder / LOCK, folder, "folder", patience))
+        except OSError as error:
+            raise InputError(f"cannot write to {folder}: {(error.strerror or str(error)).lower()}") from error
+        yield
+
+
+@contextmanager
+def file_lock(path: str | Path, patience: float = 0.0) -> Iterator[None]:
+    """Context manager: hold the lock of the only writer of a file, or of a folder that is replaced as a whole.
+
+    Readers ignore it. The lock is a hidden file beside the path, which itself need not exist; the folder that both are in must.
+
+    Args:
+        path: without links, so that all writers mean the same place.
+        patience: seconds to wait for another writer to end before that is an error.
+    """
+    path = Path(path)
+    name = os.fsencode(path.name)
+    shown = path.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
+    with _locked(path.with_name(f".{shown}{LOCK}"), path, "name", patience):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, written: Path, other: str, patience: float) -> Iterator[None]:
+    """Hold a lock file.
+
+    Args:
+        path: the lock file.
+        written: what it locks.
+        other: what to choose another of where it is taken.
+        patience: seconds to wait for another writer to end before that is an error.
+    """
+    handle = _acquired(path, written, other, patience)
     _held.add(handle)
     try:
         with suppress(OSError):  # only for the message of others; a full disk is reported by what is written next
@@ -70,20 +107,17 @@ def locked_folder(folder: str | Path, patience: float = 0.0) -> Iterator[None]:
                 above.rmdir()
 
 
-def _acquired(path: Path, patience: float) -> int:
+def _acquired(path: Path, written: Path, other: str, patience: float) -> int:
     """The open and locked file."""
     deadline = time.monotonic() + patience
     while True:
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise InputError(f"cannot write to {path.parent}: {(error.strerror or str(error)).lower()}") from error
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if lock_file(handle) is False:
                 if time.monotonic() >= deadline:
                     raise InputError(
-                        f"{path.parent} is being written to by another process ({_holder(handle)}the lock is {path}): wait for "
-                        "it to finish, or choose another folder"
+                        f"{written} is being written to by another process ({_holder(handle)}the lock is {path}): wait for "
+                        f"it to finish, or choose another {other}"
                     )
                 time.sleep(PAUSE)
             elif is_still_at(path, handle):
@@ -113,8 +147,10 @@ def lock_file(handle: int) -> bool | None:
     return True
 
 
-def unlock_file(handle: int) -> None:
-    """Release the lock and close the file; closing alone is not enough if a child process was forked meanwhile."""
+def unlock_file(handle: int | None) -> None:
+    """Release the lock and close the file, if any; closing alone is not enough if a child process was forked meanwhile."""
+    if handle is None:
+        return
     try:
         import fcntl
     except ImportError:

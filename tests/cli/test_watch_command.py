@@ -5,6 +5,7 @@ import json
 import pytest
 
 from shortlist import Predictions
+from shortlist.cli import watching
 from shortlist.predictions import ShardedWriter
 from shortlist.sets import by, lac, risk_control, top_k
 from shortlist.shift import Watch
@@ -88,6 +89,43 @@ def test_a_folder_of_parts_is_known_by_its_files(run, rule, new, tmp_path):
             writer.finish()
     outcome = run("watch", rule, tmp_path / "june", tmp_path / "july", "--state", state, "--json")
     assert json.loads(outcome.out)["rows"] == 300
+
+
+def test_two_watches_of_one_state_lose_no_rows(run, rule, old, new, odd, tmp_path, monkeypatch):
+    """The second command comes while the first one reads its rows."""
+    state, meanwhile = tmp_path / "days" / "state.safetensors", []
+    add = watching._add
+
+    def add_while_another_comes(watched, path, reading):
+        if path == new:
+            meanwhile.append(run("watch", rule, odd, "--state", tmp_path / "other.safetensors"))
+            meanwhile.append(run("watch", rule, odd, "--state", state))
+        add(watched, path, reading)
+
+    monkeypatch.setattr(watching, "_add", add_while_another_comes)
+    assert run("watch", rule, new, "--reference", old, "--state", state).code == 0
+    other, second = meanwhile
+    assert other.code == 0
+    assert second.code == 1
+    assert f"error: {state} is being written to by another process" in second.err
+    assert second.err.endswith("wait for it to finish, or choose another name\n")
+    assert Watch.load(state).rows == 300
+    assert run("watch", rule, odd, "--state", state).code == 0
+    assert Watch.load(state).rows == 600
+    assert [entry.name for entry in state.parent.iterdir()] == [state.name]
+
+
+def test_a_watch_that_fails_leaves_no_folder(run, rule, tmp_path):
+    assert run("watch", rule, tmp_path / "none.csv", "--state", tmp_path / "days" / "state.safetensors").code == 1
+    assert not (tmp_path / "days").exists()
+
+
+def test_rows_are_not_compared_with_themselves(fails, run, rule, old, new, tmp_path):
+    assert fails("watch", rule, old, "--reference", old).startswith(f"{old} holds the reference rows themselves")
+    again = tmp_path / "again.safetensors"
+    again.symlink_to(new)
+    assert "again.safetensors holds the reference rows themselves" in fails("watch", rule, again, "--reference", new)
+    assert run("watch", rule, old).code == 0
 
 
 def test_another_level_than_that_of_the_state_is_refused(run, fails, rule, new, odd, tmp_path):

@@ -225,6 +225,37 @@ def test_nothing_but_a_classifier_is_replaced(saved, tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "mine", "model"]
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.old.md"])
+def test_a_folder_of_the_name_of_a_card_is_not_part_of_a_classifier(saved, name):
+    (saved / "README.md").unlink()
+    (saved / name).mkdir()
+    (saved / name / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match=f"it holds the folder {name} beside it: move that away"):
+        of_features().save(saved)
+    assert (saved / name / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_one_process_at_a_time_saves_to_a_folder(there, tmp_path, monkeypatch):
+    path, write, refused = tmp_path / "models" / "x", artefact._write, []
+    if there:
+        of_features().save(path)
+
+    def write_while_another_comes(*given):
+        monkeypatch.setattr(artefact, "_write", write)
+        with pytest.raises(InputError, match=f"{path} is being written to by another process"):
+            of_features().save(path)
+        refused.append(True)
+        write(*given)
+
+    monkeypatch.setattr(artefact, "PATIENCE", 0, raising=False)
+    monkeypatch.setattr(artefact, "_write", write_while_another_comes)
+    of_pictures().save(path)
+    assert refused
+    assert Classifier.load(path).inputs.is_pictures
+    assert [entry.name for entry in path.parent.iterdir()] == ["x"]
+
+
 def test_an_empty_folder_and_folders_above_will_do(tmp_path):
     (tmp_path / "empty").mkdir()
     of_features().save(tmp_path / "empty")

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from shortlist import Predictions
 from shortlist.errors import InputError
+from shortlist.files import locked_place
 from shortlist.web import watching
 from shortlist.web.app import make_app
 from shortlist.web.watching import changes_of, open_watch, watch_path
@@ -142,6 +143,8 @@ def test_another_rule_has_a_watch_of_its_own(tmp_path):
 def test_one_server_writes_it(tmp_path):
     with watched(tmp_path) as (site, _), pytest.raises(InputError, match="another process"):
         open_watch(site.identifier.classifier, site.votes.path, lambda: None)
+    with watched(tmp_path) as (site, _), pytest.raises(InputError, match="another process"), locked_place(site.watching.path):
+        pytest.fail("a command would write it as well")
     with watched(tmp_path):
         pass
 

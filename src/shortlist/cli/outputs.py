@@ -65,7 +65,7 @@ def check_outside_runs(path: Path) -> None:
             inside = place.relative_to(folder)
             if (inside.parts[0] == CLASSIFIER or str(inside) in OWN_FILES) and RunFolder.holds_run(folder):
                 raise InputError(f"{path} is part of the run in {folder}, which only training writes: choose another name")
-        if artefact.is_own(place.name) and artefact.is_classifier(place.parent):
+        if artefact.is_own(place) and artefact.is_classifier(place.parent):
             raise InputError(f"{path} is part of the classifier in {place.parent}: choose another name")
         if is_part_file(place):
             raise InputError(
@@ -83,7 +83,7 @@ def _check_not_read(output: Path, inputs: Sequence[Path]) -> None:
         return
     there = output.resolve()
     for path in inputs:
-        if _is_same(path, there):
+        if is_same_file(path, there):
             raise InputError(f"{output} is read by this command and would be overwritten: choose another name")
         if path.is_dir() and not _is_report(there, path) and (_is_inside(there, path) or _is_linked_from(there, path)):
             raise InputError(
@@ -93,12 +93,12 @@ def _check_not_read(output: Path, inputs: Sequence[Path]) -> None:
 
 def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a path without links is below a folder; compared as the system does, which may ignore case."""
-    return any(_is_same(folder, above) for above in path.parents)
+    return any(is_same_file(folder, above) for above in path.parents)
 
 
 def _is_linked_from(path: Path, folder: Path) -> bool:
     """Whether a link below the folder leads to this file, or to a folder that it is in."""
-    return any(_is_same(link, path) or _is_inside(path, link) for link in _links_below(folder))
+    return any(is_same_file(link, path) or _is_inside(path, link) for link in _links_below(folder))
 
 
 def _links_below(folder: Path) -> Iterator[Path]:
@@ -119,10 +119,11 @@ def _links_below(folder: Path) -> Iterator[Path]:
 
 
 def _is_report(path: Path, folder: Path) -> bool:
-    return RunFolder.holds_run(folder) and _is_same(folder / REPORT, path)
+    return RunFolder.holds_run(folder) and is_same_file(folder / REPORT, path)
 
 
-def _is_same(path: Path, other: Path) -> bool:
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file or folder that is there."""
     with suppress(OSError):  # one of them is not there, or is a link in a circle
         return path.samefile(other)
     return False

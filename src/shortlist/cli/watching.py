@@ -1,6 +1,7 @@
 """What ``shortlist watch`` does: one watch over files of scores, in their order, which may go on another day."""
 
 import hashlib
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -10,10 +11,11 @@ import torch
 import typer
 
 from shortlist.cli.console import Outcome, emit_json, say, warn
-from shortlist.cli.outputs import check_outputs
+from shortlist.cli.outputs import check_outputs, is_same_file
 from shortlist.cli.prepare import Reading, check_there
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
+from shortlist.files import locked_place
 from shortlist.sets import SetRule
 from shortlist.shift import Watch
 from shortlist.shift.watch import LEVEL
@@ -43,11 +45,13 @@ def watch(
     columns = () if fitted.column is None else (fitted.column,)
     reading = Reading(scores_key, target_key, link, ids_key, classes=classes, columns=columns)
     calibration = None if run is None else run.calibration_path
-    watched = _begun(rule, fitted, reference, calibration, state, level, reading)
-    for path in new:
-        _add(watched, path, reading)
-    if state is not None:
-        watched.save(state)
+    _check_apart(calibration if reference is None else reference, new)
+    with nullcontext() if state is None else locked_place(state):  # else the rows of one of two commands would be lost
+        watched = _begun(rule, fitted, reference, calibration, state, level, reading)
+        for path in new:
+            _add(watched, path, reading)
+        if state is not None:
+            watched.save(state)
     if as_json:
         emit_json(_record(watched), indent=2)
     for alarm in watched.alarms:
@@ -56,6 +60,13 @@ def watch(
         say(sentence)
     if watched.alarms and strict:
         raise typer.Exit(Outcome.WARNED)
+
+
+def _check_apart(reference: Path | None, new: list[Path]) -> None:
+    """Raise an error if new rows are the reference rows themselves, from which they cannot differ."""
+    for path in new:
+        if reference is not None and is_same_file(reference, path):
+            raise InputError(f"{path} holds the reference rows themselves: leave it out, or name another --reference")
 
 
 def _add(watched: Watch, path: Path, reading: Reading) -> None:

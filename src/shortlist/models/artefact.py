@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside, without_links
+from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside, locked_place, without_links
 from shortlist.links import link_from_config
 from shortlist.models.classifier import Classifier
 from shortlist.models.edited_cards import digest_of_card, edited_cards, is_old_card
@@ -40,17 +40,30 @@ OF_RUN, RUN_RECORD = "classifier", "recipe.json"  # what a run calls its classif
 PARTS = ("network", "link", "rule")
 # In the configuration: of each part's tensors, of the class names, of the rest of the configuration and of the card.
 DIGESTS = "digests"
+PATIENCE = 60.0  # seconds to wait for another process that saves a classifier to the same folder
 NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
 
 
 def save(classifier: Classifier, path: str | Path) -> None:
     """Write the classifier's folder, whole or not at all; a folder that holds a classifier is replaced.
 
-    A model card there that was edited is kept beside the new one, as ``README.old.md``.
+    A model card there that was edited is kept beside the new one, as ``README.old.md``. Processes wait for each other.
     """
+    path = without_links(path)
+    with locked_place(path, PATIENCE):
+        edited = _replace(path, classifier)
+    if edited is not None:
+        warnings.warn(
+            f"{printable(str(path / CARD))} had been edited: it is kept beside the new model card, as {edited}",
+            ShortlistWarning,
+            stacklevel=2,
+        )
+
+
+def _replace(path: Path, classifier: Classifier) -> str | None:
+    """Write the folder; the name of a card that was edited, which is kept in it."""
     from shortlist.models.card import model_card
 
-    path = without_links(path)
     _check_place(path)
     tensors = _tensors(classifier)
     card = model_card(classifier)
@@ -61,18 +74,13 @@ def save(classifier: Classifier, path: str | Path) -> None:
     texts[CARD] = card
     if not (path.is_dir() and any(path.iterdir())):
         _write(path, texts, tensors)
-        return
+        return None
     old_cards, edited = edited_cards(path, CARD, card, _known_card(path))
     with folder_replaced_whole(path) as new:
         _write(new, texts, tensors)
         for name, content in old_cards.items():
             (new / name).write_bytes(content)
-    if edited is not None:
-        warnings.warn(
-            f"{printable(str(path / CARD))} had been edited: it is kept beside the new model card, as {edited}",
-            ShortlistWarning,
-            stacklevel=2,
-        )
+    return edited
 
 
 def _known_card(path: Path) -> str | None:
@@ -96,9 +104,9 @@ def holds(path: str | Path, classifier: Classifier) -> bool:
     return bool(there == json.loads(json.dumps(_config(classifier, _tensors(classifier)))))
 
 
-def is_own(name: str) -> bool:
-    """Whether a file of this name in the folder of a classifier is part of it."""
-    return name in OWN_FILES or is_old_card(name)
+def is_own(path: Path) -> bool:
+    """Whether what is at this path, or may be written there, in the folder of a classifier is part of it; folders never are."""
+    return (path.name in OWN_FILES or is_old_card(path.name)) and not path.is_dir()
 
 
 def check_outside_run(path: str | Path) -> None:
@@ -200,11 +208,11 @@ def _check_place(path: Path) -> None:
         raise InputError(f"cannot write {path}: expected a folder, got a file")
     if not is_classifier(path):
         raise InputError(f"cannot write {path}: expected a new or empty folder or one that holds a classifier, got other files")
-    others = sorted(entry.name for entry in path.iterdir() if not is_own(entry.name))
+    others = sorted(entry for entry in path.iterdir() if not is_own(entry))
     if others:
+        name = f"{'the folder ' if others[0].is_dir() else ''}{printable(others[0].name)}"
         raise InputError(
-            f"cannot replace the classifier in {path}: it holds {printable(others[0])} beside it: move that away, or choose "
-            "another folder"
+            f"cannot replace the classifier in {path}: it holds {name} beside it: move that away, or choose another folder"
         )
 
 

@@ -168,13 +168,10 @@ class RunFolder:
         if not path.exists():
             return []
         try:
-            found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+            return checked_history([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()])
         except (OSError, ValueError, RecursionError) as error:
-            raise InputError(f"cannot read {path}: {error}") from error
-        try:
-            return checked_history(found)
-        except InputError as error:
-            raise InputError(f"cannot read {path}: {error}") from error
+            advice = ": remove it, and resume the run, which writes it again" if self.checkpoint_path.exists() else ""
+            raise InputError(f"cannot read {path}: {error}{advice}") from error
 
     @property
     def splits(self) -> list[str]:
@@ -268,7 +265,7 @@ class RunFolder:
         from shortlist.models.artefact import is_own
 
         for folder in self.path.glob(f".{CLASSIFIER}.{OLD}.*"):
-            if folder.is_dir() and all(is_own(entry.name) for entry in folder.iterdir()):
+            if folder.is_dir() and all(is_own(entry) for entry in folder.iterdir()):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def how_to_resume(self, reached: str = "") -> str:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from shortlist.errors import InputError
-from shortlist.locks import folder_lock
+from shortlist.files import locked_place
 from shortlist.models import Classifier
 from shortlist.predictions import Predictions
 from shortlist.shift import Watch
@@ -63,14 +63,9 @@ def open_watch(classifier: Classifier, votes: Path, reference: Callable[[], Pred
     """
     if classifier.rule is None or classifier.link is None:
         raise InputError("expected a classifier with a link and a rule, whose probabilities can be compared")
-    folder = watch_path(classifier, votes)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {(error.strerror or str(error)).lower()}") from error
+    path = watch_path(classifier, votes) / "watch.safetensors"
     with ExitStack() as lock:
-        lock.enter_context(folder_lock(folder))  # one server writes it
-        path = folder / "watch.safetensors"
+        lock.enter_context(locked_place(path))  # one server writes it, and `shortlist watch` does not meanwhile
         if path.exists():
             watch = Watch.load(path)
         else:
