@@ -5,6 +5,7 @@ Checks here look at shapes, dtypes and devices only, so they never wait for a GP
 """
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
@@ -35,6 +36,7 @@ NUMBER_THE_CLASSES = (
 BLOCK_ENTRIES = 2**21
 # On other devices, where starting the work on a block takes longer than what its size saves.
 DEVICE_BLOCK_ENTRIES = 2**24
+DIGEST = "digest"  # its name in the header of a file
 WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
@@ -244,6 +246,26 @@ def reduce(values: Tensor, reduction: Reduction) -> Tensor:
     if reduction == "none":
         return values
     raise InputError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def sealed(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """The texts in the header of a safetensors file, with a digest of all that the file holds.
+
+    >>> is_as_sealed(sealed({"kind": "a"}, {}), {}), is_as_sealed(sealed({"kind": "a"}, {}) | {"kind": "b"}, {})
+    (True, False)
+    """
+    return {**header, DIGEST: _digest_of_file(header, tensors)}
+
+
+def is_as_sealed(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a file holds what it held when it was sealed; files of earlier versions, without a digest, pass."""
+    return DIGEST not in header or header[DIGEST] == _digest_of_file(header, tensors)
+
+
+def _digest_of_file(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    texts = {name: text for name, text in header.items() if name != DIGEST}
+    told = json.dumps([texts, digest_of(tensors)], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:

@@ -1,12 +1,15 @@
 """Rules as records: what is saved comes back, what is damaged is refused, and rules of one's own are rules like ours."""
 
 import json
+import random
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from shortlist.errors import InputError
@@ -322,3 +325,35 @@ def test_names_that_no_text_can_have_are_refused(name):
 def test_arguments_that_may_be_left_out_come_last():
     with pytest.raises(InputError, match=r"arguments: .*got a\?, b"):
         register_rule("mine", "a?", "b")
+
+
+@pytest.mark.parametrize("text", ["lac:0.2,classwise", "average-k:1.5"])
+def test_a_bit_of_a_file_that_changes_anywhere_is_noticed_or_harmless(text, tmp_path):
+    """Without its digest a rule loads whose threshold, or whose text, has changed."""
+
+    def held(rule):
+        return repr((rule.record(), {name: tensor.tolist() for name, tensor in rule.state_dict().items()}))
+
+    path, chance = tmp_path / "rule.safetensors", random.Random(text)
+    data = draw()
+    parse_rule(text).fit(data.calibration, data.target).save(path)
+    before, content = held(SetRule.load(path)), path.read_bytes()
+    for _ in range(150):
+        place, bit = chance.randrange(len(content)), chance.randrange(8)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        with suppress(InputError):
+            assert held(SetRule.load(path)) == before
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    with pytest.raises(InputError, match=r"cannot read a rule from .*: it is damaged or was edited .*or fit the rule again"):
+        SetRule.load(path)
+
+
+def test_a_file_of_an_earlier_version_has_no_digest_and_loads(tmp_path):
+    data, path = draw(), tmp_path / "rule.safetensors"
+    rule = lac(0.2).fit(data.calibration, data.target)
+    rule.save(path)
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    assert header.pop("digest")
+    save_file(dict(rule.state_dict()), path, metadata=header)
+    assert torch.equal(SetRule.load(path).threshold, rule.threshold)

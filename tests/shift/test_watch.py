@@ -1,6 +1,8 @@
 """A watch: quiet on exchangeable rows, alarms with since when on others, and the same however it is divided and resumed."""
 
 import json
+import random
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -148,6 +150,7 @@ def test_damaged_files_are_refused(tmp_path):
     tensors = load_file(path)
     with safe_open(path, framework="pt") as file:
         header = file.metadata()
+    del header["digest"]  # as in a file of an earlier version
     for name in ("ranks.size", "bets.label.weights", "recent"):
         save_file({key: value for key, value in tensors.items() if key != name}, path, metadata=header)
         with pytest.raises(InputError, match=f"cannot read a watch from .*{name}. is missing"):
@@ -159,6 +162,32 @@ def test_damaged_files_are_refused(tmp_path):
             Watch.load(path)
     lac(0.1).fit(*rows(50, 0)).save(path)
     with pytest.raises(InputError, match="cannot read a watch from .*: expected the format shortlist-watch/1"):
+        Watch.load(path)
+
+
+def test_a_bit_that_changes_anywhere_is_noticed_or_harmless(tmp_path):
+    """Without its digest a watch goes on with other numbers."""
+
+    def held(watch):
+        bets = {name: [*map(np.ndarray.tolist, map(np.asarray, one.state().values()))] for name, one in watch.bets.items()}
+        ranks = {name: one.counts.tolist() for name, one in watch.ranks.items()}
+        numbers = watch.rows, watch.labelled, watch.missed, watch.level, watch.sources, watch.names, watch.recent.tolist()
+        return repr((watch.rule.record(), watch.rule.threshold, bets, ranks, numbers, watch.sentences(), watch.capital))
+
+    probs, target = rows(50, 0)
+    watch, path, draw = Watch(lac(0.2).fit(probs, target), probs, target), tmp_path / "watch.safetensors", random.Random(0)
+    watch.add(*rows(20, 1), name="june")
+    watch.save(path)
+    before, content = held(Watch.load(path)), path.read_bytes()
+    for _ in range(80):
+        place, bit = draw.randrange(len(content)), draw.randrange(8)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        with suppress(InputError):
+            assert held(Watch.load(path)) == before
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(
+        InputError, match=r"cannot read a watch from .*: it is damaged or was edited .*begin again in a new file"
+    ):
         Watch.load(path)
 
 

@@ -22,7 +22,7 @@ from shortlist.sets.registry import DETERMINISTIC
 from shortlist.sets.rule import SetRule
 from shortlist.sets.sizes import SizeSummary
 from shortlist.sets.weighting import Weighting
-from shortlist.tensors import shape_of
+from shortlist.tensors import is_as_sealed, sealed, shape_of
 from shortlist.words import listed, shown
 
 FORMAT = "shortlist-rule/2"
@@ -162,19 +162,22 @@ def _origin(origin: Any) -> dict[str, Any] | None:
 
 
 def save_rule(rule: SetRule, path: str | Path) -> None:
-    """Write the rule as one safetensors file, whole or not at all."""
-    state = {name: tensor.contiguous() for name, tensor in rule.state_dict().items()}
+    """Write the rule as one safetensors file, whole or not at all.
+
+    Its header holds a digest: one bit that changes on the disk would give other sets without a word.
+    """
+    state = {name: tensor.cpu().contiguous() for name, tensor in rule.state_dict().items()}
     header = {"format": FORMAT, "rule": json.dumps(rule.record(), allow_nan=False)}
     with written_whole(path) as temporary:
         try:
-            save_file(state, temporary, metadata=header)
+            save_file(state, temporary, metadata=sealed(header, state))
             order_header(temporary)
         except SafetensorError as error:  # a full disk, most likely
             raise InputError(f"cannot write {path}: {error}") from error
 
 
 def load_rule(path: str | Path) -> SetRule:
-    """The rule that :func:`save_rule` wrote."""
+    """The rule that :func:`save_rule` wrote; an error if anything in the file has changed since."""
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
@@ -185,6 +188,11 @@ def load_rule(path: str | Path) -> SetRule:
         raise InputError(f"cannot read a rule from {path}: it was not written by SetRule.save")
     if header["format"] != FORMAT:
         raise InputError(f"cannot read a rule from {path}: expected the format {FORMAT}, got {header['format']}: fit it again")
+    if not is_as_sealed(header, tensors):
+        raise InputError(
+            f"cannot read a rule from {path}: it is damaged or was edited (its content is not what was saved): put back a "
+            "copy, or fit the rule again"
+        )
     try:
         record = json.loads(header["rule"])
     except (KeyError, ValueError, RecursionError) as error:

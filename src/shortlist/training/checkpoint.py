@@ -3,7 +3,6 @@
 The header holds a digest of everything in the file: one bit of a weight that changes on the disk would change all that follows.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -18,13 +17,12 @@ from torch import Tensor
 from shortlist.checks import Check, flag, optional, whole
 from shortlist.errors import InputError
 from shortlist.files import PlaceError, order_header, written_whole
-from shortlist.tensors import digest_of
+from shortlist.tensors import is_as_sealed, sealed
 from shortlist.training.history import checked_history, number_or_nan
 from shortlist.training.recipe import Recipe
 from shortlist.words import counted, listed, shown
 
 FORMAT = "shortlist-checkpoint/1"
-DIGEST = "digest"
 
 
 @dataclass
@@ -133,10 +131,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     recipe = json.dumps(checkpoint.recipe)
     header = {"format": FORMAT, "state": state, "plain": plain, "data": checkpoint.data, "recipe": recipe}
     tensors = _separate(checkpoint.tensors)
-    header[DIGEST] = _digest(header, tensors)
     try:
         with written_whole(path) as temporary:
-            save_file(tensors, temporary, metadata=header)
+            save_file(tensors, temporary, metadata=sealed(header, tensors))
             order_header(temporary)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
@@ -160,13 +157,6 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return ready
 
 
-def _digest(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
-    """Digest of all that a checkpoint holds, but for the digest."""
-    texts = {name: text for name, text in header.items() if name != DIGEST}
-    told = json.dumps([texts, digest_of(tensors)], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
-
-
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read what :func:`save_checkpoint` wrote; an error if anything in the file has changed since.
 
@@ -180,7 +170,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise InputError(f"cannot read the checkpoint {path}: {error}") from error
     if header.get("format") != FORMAT:
         raise InputError(f"cannot read the checkpoint {path}: expected the format {FORMAT}, got {header.get('format')}")
-    if DIGEST in header and header[DIGEST] != _digest(header, tensors):
+    if not is_as_sealed(header, tensors):
         raise InputError(
             f"cannot read the checkpoint {path}: it is damaged (its content is not what was written): put back a copy, or "
             "start again in a new folder"
