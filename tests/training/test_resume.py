@@ -19,6 +19,7 @@ from shortlist.models import artefact
 from shortlist.training import run_folder, train
 from shortlist.training.callbacks import Callback
 from shortlist.training.checkpoint import load_checkpoint, save_checkpoint
+from shortlist.training.interruption import Paused
 from shortlist.training.loop import Loop
 from shortlist.training.run_folder import RunFolder
 from tests import warm
@@ -87,6 +88,35 @@ def test_a_training_that_has_ended_only_finishes_again(tmp_path, monkeypatch):
     whole = run(tmp_path / "run")
     monkeypatch.setattr(Loop, "_step", lambda *_: pytest.fail("no step is left"))
     assert same(weights(whole), weights(run(tmp_path / "run", resume=True)))
+
+
+@pytest.mark.parametrize("content", [None, "", "{", '{"epoch": 7}\n', "\udce9"])
+def test_the_history_of_a_training_that_has_ended_is_written_again(tmp_path, content):
+    whole = run(tmp_path / "run")
+    path = tmp_path / "run" / "metrics.jsonl"
+    written = path.read_bytes()
+    path.unlink() if content is None else path.write_bytes(content.encode(errors="surrogateescape"))
+    assert run(tmp_path / "run", resume=True).history == whole.history
+    assert path.read_bytes() == written
+    assert RunFolder(tmp_path / "run").history == whole.history
+
+
+def test_the_history_of_a_training_that_paused_is_written_again_before_its_next_epoch(tmp_path):
+    for _ in range(2):
+        with pytest.raises(Paused):
+            train(recipe(epochs=3), tmp_path / "run", dataset=dataset(), resume="auto", device="cpu", until=1)
+        assert len(RunFolder(tmp_path / "run").history) == 1
+        (tmp_path / "run" / "metrics.jsonl").unlink()
+
+
+def test_a_history_that_cannot_be_read_says_what_to_do(tmp_path):
+    run(tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").write_text("{")
+    with pytest.raises(InputError, match=r"cannot read .*metrics.jsonl: .*remove it, and resume the run"):
+        _ = RunFolder(tmp_path / "run").history
+    (tmp_path / "run" / "checkpoint.safetensors").unlink()
+    with pytest.raises(InputError, match=r"cannot read .*metrics.jsonl: (?!.*remove it)"):
+        _ = RunFolder(tmp_path / "run").history
 
 
 def test_a_cut_while_a_file_is_written_leaves_the_old_one(tmp_path, monkeypatch):

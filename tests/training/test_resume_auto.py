@@ -77,6 +77,19 @@ def test_a_run_that_has_ended_says_so_and_nothing_changes(whole, finished, monke
     assert list(trained.test.ids) == list(trained.predictions["test"].ids)
 
 
+@pytest.mark.parametrize("damage", [None, "", "{"])
+def test_only_a_damaged_history_of_a_run_that_has_ended_is_written_again(whole, monkeypatch, damage):
+    before, path = content(whole), whole / "metrics.jsonl"
+    path.unlink() if damage is None else path.write_text(damage)
+    monkeypatch.setattr(training_run, "load_data", lambda *_, **__: pytest.fail("there is nothing to do"))
+    trained = run(whole, resume="auto")
+    assert trained.had_ended
+    assert len(trained.history) == 2
+    after = content(whole)
+    assert after.pop(path)[0] == before.pop(path)[0]
+    assert after == before
+
+
 def test_a_run_that_has_ended_needs_no_checkpoint(whole):
     (whole / "checkpoint.safetensors").unlink()
     before = content(whole)

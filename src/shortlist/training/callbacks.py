@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,26 @@ class MetricsFile(Callback):
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Write all lines."""
+        self._write(_as_text(history))
+
+    def put_back(self, history: Sequence[dict[str, Any]]) -> None:
+        """Write the history that a checkpoint holds, if the file is missing, damaged or another."""
+        text = _as_text(history)
+        with suppress(OSError):
+            if self.path.read_bytes() == text.encode():
+                return
+        self._write(text)
+
+    def _write(self, text: str) -> None:
         try:
-            write_text(self.path, "".join(json.dumps(_plain(entry)) + "\n" for entry in history))
+            write_text(self.path, text)
         except OSError as error:
             reason = error.reason if isinstance(error, PlaceError) else str(error)
             raise InputError(f"cannot write {self.path}: {reason}; free some space, then continue with resume=True") from error
+
+
+def _as_text(history: Sequence[dict[str, Any]]) -> str:
+    return "".join(json.dumps(_plain(entry)) + "\n" for entry in history)
 
 
 def _plain(value: Any) -> Any:

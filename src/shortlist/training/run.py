@@ -190,7 +190,10 @@ def _has_ended(run: RunFolder, recipe: Recipe, digest: str) -> bool:
         return True
     last = load_checkpoint(run.checkpoint_path)
     last.check_recipe(recipe, run.path)
-    return last.state.finished and last.data == digest
+    ended = last.state.finished and last.data == digest
+    if ended:
+        MetricsFile(run.metrics_path).put_back(last.state.history)
+    return ended
 
 
 def _as_found(run: RunFolder, data: TrainingSplits, network: GivenNetwork | None, is_main: bool) -> TrainingResult:
@@ -211,6 +214,8 @@ def _restore(loop: Loop) -> None:
     restored = loop.restore()
     if writes:
         context.run.remove_leftovers()
+        if restored:  # until the next epoch ends, and there may be none, nothing else writes it
+            MetricsFile(context.run.metrics_path).put_back(loop.state.history)
     if not restored:
         context.callback.message("no checkpoint yet: training starts from the beginning")
     elif loop.state.finished:
