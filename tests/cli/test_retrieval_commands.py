@@ -87,7 +87,9 @@ def test_rows_are_added_deleted_and_compacted(tmp_path, index, run, fails):
     more = tmp_path / "more.safetensors"
     predictions(30, seed=1, ids=[f"new {row}" for row in range(30)]).save(more)
     assert "30 rows added, 230 in" in run("index", "add", more, index).err
-    assert "are in the index already" in fails("index", "add", more, index)
+    refused = fails("index", "add", more, index)
+    assert "are in the index already" in refused
+    assert "--replace on the command line" in refused
     replaced = run("index", "add", more, index, "--replace").err
     assert "30 rows added, 30 of them replacing old ones, 230 in" in replaced
     listed = tmp_path / "ids.txt"

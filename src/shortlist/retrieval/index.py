@@ -245,7 +245,7 @@ class Index:
         if taken and not replace:
             advice = "give the new rows ids; without ids they are named after their row numbers"
             if predictions.ids is not None:
-                advice = "leave those rows out, or replace the old ones with replace=True"
+                advice = "leave those rows out, or replace the old ones (replace=True; --replace on the command line)"
             raise InputError(f"{len(taken):,} of the ids are in the index already, such as {taken[0]!r}: {advice}")
         lost = self._columns_of(old) - set(given.kinds)
         if lost:
