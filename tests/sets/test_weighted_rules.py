@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.sets import SetRule, by, fit_shards, nested, parse_rule
+from shortlist.sets import SetRule, average_k, by, fit_shards, nested, parse_rule, pas, sure_node
 from tests.references import sets as ref, weighted_sets as weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
@@ -380,3 +380,100 @@ def test_rows_in_several_places_have_labels_and_count_alike():
     assert set(rule.state_dict()) == {"threshold"}
     with pytest.raises(InputError, match="target: expected int64 .*, or bool"):
         fit_shards(rule, [(data.probs, data.votes)])
+
+
+# Every rule that takes weights, with the kinds of labels it is fitted on.
+TAKES_WEIGHTS = {
+    "average-k:1": ["none"],
+    "average-k:1.5,by:site": ["none"],
+    "average-k:1.5,by:site:2:5": ["none"],
+    "average-k:1.5,gate:0.6": ["bare"],
+    "lac:0.2": ["one", "votes"],
+    "lac:0.2,by:site": ["one", "votes"],
+    "lac:0.2,gate:0.6": ["bare"],
+    "lac:0.3,classwise": ["one", "many", "votes"],
+    "lac:0.3,classwise,by:site:2:5": ["one", "votes"],
+    "lac:0.3,interpolated:0.25": ["one", "votes"],
+    "aps:0.2:deterministic": ["one", "votes"],
+    "aps:0.2": ["one", "votes"],
+    "raps:0.2:0.01:2": ["one", "votes"],
+    "raps:0.2:auto": ["one", "votes"],
+    "risk-control:recall:0.2": ["one", "many", "votes"],
+    "per-label:f1": ["many", "votes"],
+    "per-label:precision:0.6": ["many", "votes"],
+    "per-label:recall:0.7": ["many", "votes"],
+    "pas": ["one", "votes"],
+    "sure-node": ["one", "votes"],
+    "average-k over the prior": ["none"],
+}
+
+
+WITH_P_VALUES = [text for text in TAKES_WEIGHTS if text.startswith(("lac:0.2", "aps", "raps")) or text == "lac:0.3,classwise"]
+DRAWN_BY_NUMBER = ("aps:0.2", "raps:0.2:0.01:2", "raps:0.2:auto")
+
+
+def rule_of(text):
+    shares = [0.4, 0.3, 0.2, 0.1]
+    named = {
+        "pas": lambda: pas(0.2, prior=shares),
+        "sure-node": lambda: sure_node(0.2, superclasses=[0, 0, 1, 1]),
+        "average-k over the prior": lambda: average_k(1.5, prior=shares),
+    }
+    return named[text]() if text in named else parse_rule(text)
+
+
+def with_rows_of_weight_0(data, order):
+    """The same rows, and as many others that weigh nothing, in this order; with votes of other denominators."""
+    more = with_refused(99, len(data.probs))[0]
+    more.votes, more.weights = 7 * more.votes + 1, np.zeros(len(data.probs))
+    names = ("probs", "target", "many", "votes", "weights", "site")
+    return Rows(**{name: np.concatenate([getattr(data, name), getattr(more, name)])[order] for name in names}, new=data.new)
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["weights", "equal weights"])
+@pytest.mark.parametrize("places", ["behind", "among"])
+@pytest.mark.parametrize(("text", "kind"), [(text, kind) for text, kinds in TAKES_WEIGHTS.items() for kind in kinds])
+def test_a_row_of_weight_0_is_as_if_it_were_not_there(text, kind, places, equal):
+    if places == "among" and text in DRAWN_BY_NUMBER:
+        pytest.skip("this draws by the numbers of rows")
+    for seed in range(5):
+        data, n = with_refused(seed)[0] if kind == "bare" else rows(seed, 160), 160
+        data.weights = np.ones(n) if equal else np.maximum(data.weights, 0.1)
+        order = np.arange(2 * n) if places == "behind" else np.random.default_rng(seed).permutation(2 * n)
+        whole = with_rows_of_weight_0(data, order)
+        found = []
+        for part in (data, whole):
+            target = None if kind == "none" else part.labels("many" if kind == "bare" else kind)
+            groups = {"groups": part.site} if "by:site" in text else {}
+            keep = {"keep": True} if text in WITH_P_VALUES else {}
+            rule = rule_of(text).fit(part.probs, target, weights=part.weights, **groups, **keep)
+            asked = {"groups": np.resize(data.site, len(data.new))} if groups else {}
+            found.append((rule, rule.predict(data.new, **asked), rule.p_values(data.new, **asked) if keep else 0))
+        (rule, sets, p), (other, other_sets, other_p) = found
+        np.testing.assert_equal(thresholds(other), thresholds(rule))
+        np.testing.assert_array_equal(other_sets, sets)
+        np.testing.assert_allclose(other_p, p, rtol=1e-12)
+        if rule.gate is not None:
+            assert float(other.gate.threshold) == float(rule.gate.threshold)
+
+
+def test_a_weight_that_vanishes_beside_the_largest_is_0():
+    probs, new = [[0.9, 0.1], [0.8, 0.2]], [[0.6, 0.4]]
+    for least in (0, 1e-30):
+        rule = average_k(1).fit([*probs, [0.79, 0.21]], weights=[1, 2, least])
+        assert float(rule.threshold) == 0.5
+        assert rule.predict(new).tolist() == [[True, False]]
+
+
+def test_rows_behind_a_gate_that_weigh_nothing_are_none():
+    probs, many = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.55, 0.45]], np.array([[1, 0], [1, 0], [0, 0], [0, 0]], bool)
+    with pytest.raises(InputError, match="weigh something"):
+        parse_rule("average-k:1,gate:0.1").fit(probs, many, weights=[0, 0, 1, 2])
+
+
+def test_a_class_of_weight_0_is_as_one_without_rows():
+    data = rows(6, 60)
+    rule = fitted("lac:0.2,classwise", data, "one", keep=True, class_weights=[1, 2, 3, 0])
+    assert rule.threshold[3] == -np.inf
+    assert rule.predict(data.new)[:, 3].all()
+    assert (rule.p_values(data.new)[:, 3] == 1).all()

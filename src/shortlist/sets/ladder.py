@@ -44,9 +44,10 @@ class Scale(NamedTuple):
 
         Args:
             largest: of the weights, and of those of new rows.
-            weights: of the row of each share.
+            weights: of the row of each share; where it is 0, its denominator does not matter.
             shares: from 0 to 1.
         """
+        weights, shares = weights[weights > 0], shares[weights > 0]
         room, plain = _room(len(shares)), Scale.of(largest, len(shares))
         needed = math.frexp(largest)[1] - _lowest_bit(np.append(weights, largest))
         if needed > min(BITS, room) or bool((shares == 1).all()):
@@ -157,7 +158,9 @@ class Ladder(NamedTuple):
 
     @staticmethod
     def of(values: Array, weights: Array, descending: bool) -> "Ladder":
-        """The ladder of values with whole weights."""
+        """The ladder of values with whole weights; a value without weight is no rung, as if its row were not there."""
+        weighs = weights > 0
+        values, weights = (values, weights) if weighs.all() else (values[weighs], weights[weighs])
         distinct, where = np.unique(values, return_inverse=True)
         totals = np.zeros(len(distinct), np.int64)
         np.add.at(totals, where, weights)

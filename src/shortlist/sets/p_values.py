@@ -304,7 +304,8 @@ def _shares(values: Tensor, sample: _Sample, new: Tensor, descending: bool) -> T
         extreme = sample.up_to(torch.searchsorted(ordered, values, right=True))
     else:
         extreme = total - sample.up_to(torch.searchsorted(ordered, values))
-    return (new + extreme).double() / (new + total).double()
+    # Without any weight, the new row is as all there is: so is a class of weight 0, for which there is no threshold either.
+    return torch.where(new + total > 0, (new + extreme).double() / (new + total).double(), 1.0)
 
 
 def _check_kept(rule: SetRule) -> None:

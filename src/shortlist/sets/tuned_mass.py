@@ -76,6 +76,8 @@ class TunedMass(CumulativeMass):
         if not batches.rows:
             raise InputError("probs: expected labelled calibration rows, got none")
         weights = [torch.ones(len(part.probs), dtype=torch.int64) if weighed is None else weighed.of(part) for part in found]
+        found = [part if (own > 0).all() else part.rows(own > 0) for part, own in zip(found, weights, strict=True)]
+        weights = [own[own > 0] for own in weights]
         new = 1 if weighed is None else weighed.new
         rows, total = sum(map(len, weights)), sum(int(part.sum()) for part in weights)
         if not rows or rank(total + new - 1) > total:

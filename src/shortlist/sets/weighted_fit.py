@@ -11,7 +11,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.sets.batches import Batch, Batches
 from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError, conformal_rank
-from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold
+from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold, round_half_up
 from shortlist.sets.gates import Gate, answered
 from shortlist.sets.groups import ALL, Found, Groups
 from shortlist.sets.ladder import Ladder, Scale
@@ -178,8 +178,13 @@ class Search(NamedTuple):
         constraint, worst = self.constraint, self.ordering.worst()
         assert isinstance(constraint, AverageSize)
         constraint.check_classes(self.classes)
-        ladder = self.ladder(entries)
+        counted = self.counted(entries)
+        ladder, unit = Ladder.of(entries.values, counted, self.ordering.descending), int(counted.max())
+        if not unit:
+            return FittedThreshold(torch.tensor(worst, dtype=torch.float64))  # of a group that weighs nothing
         wanted = constraint.size * ladder.total / self.classes
+        if bool(((counted == 0) | (counted == unit)).all()):
+            wanted = Fraction(unit * round_half_up(wanted / unit))  # as without weights
         upper = int(np.searchsorted(ladder.sums, math.ceil(wanted)))  # the first with at least this weight
         sums = np.concatenate([[0], ladder.sums])
         upper = min(upper, len(ladder.sums) - 1)
@@ -230,6 +235,8 @@ def fit_weighted(
 def _common(search: Search, entries: Entries, weights: Weights) -> FittedThreshold:
     """The threshold for all rows; an error if it would be that which returns every label."""
     constraint = search.constraint
+    if not search.scale.whole(entries.weights).any():
+        raise InputError("weights: expected calibration rows that weigh something beside the heaviest row, got none")
     if isinstance(constraint, AverageSize):
         return search.average_size(entries)
     notes = _worth(weights, entries)

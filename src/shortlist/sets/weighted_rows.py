@@ -70,6 +70,8 @@ def calibration_draws(
         return None
     digest = Digest()
     for batch in batches.whole_rows():
+        weighs = weights.of_rows(batch.row_numbers) > 0  # the others draw nothing that counts, nor change what is drawn
+        batch = batch if weighs.all() else batch.rows(weighs)
         labels = batch.labels if weights.votes is None else most_voted(batch, weights)
         digest = digest.merge(digest_of(batch.probs, labels, batch.row_numbers))
     draws = ordering.calibration_draws(digest)
