@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.predictions import PredictionsWriter
+from shortlist.predictions.columns import as_names
 
 FORMATS = [".safetensors", ".npz", ".parquet"]
 COLUMNS = {"site": ["north", "", "süd 鳥", "a,b"], "year": [2019, -1, 2**60 + 1, 0], "weight": [0.1, 3.0, float("nan"), -2.5]}
@@ -37,7 +38,19 @@ def entries(predictions):
         (range(3), "i", [0, 1, 2]),
         (torch.tensor([1, 2, 3], dtype=torch.int8), "i", [1, 2, 3]),
         (pd.Series([1, None, 3], dtype="Int64"), "f", [1.0, None, 3.0]),
-        ([1, "two", 3.0], "U", ["1", "two", "3.0"]),
+        ([1, "two", 3.0], "U", ["1", "two", "3"]),
+        ([3.0, "3", "3.0"], "U", ["3", "3", "3"]),
+        ([3, "3", "3.0"], "U", ["3", "3", "3.0"]),
+        ([1.1, "1.1", "1.10"], "U", ["1.1", "1.1", "1.10"]),
+        ([float("inf"), "north", 1e300], "U", ["inf", "north", as_names(np.array([1e300]))[0]]),
+        (np.array([np.float64(3), "3", np.int64(3)], object), "U", ["3", "3", "3"]),
+        (np.array([np.float64(3), None, np.float32(1.1)], object), "f", [3.0, None, 1.1]),
+        (np.array([np.int64(3), np.int32(4), 5], object), "i", [3, 4, 5]),
+        (np.array([1.1, np.nan, 3], np.float32), "f", [1.1, None, 3.0]),
+        (torch.tensor([1.1, 1e-30, 16777217]), "f", [1.1, 1e-30, 16777216.0]),
+        (np.array([1.1, np.inf, 2.5], np.float16), "f", [1.1, np.inf, 2.5]),
+        (pd.Series([1.1, None, 3], dtype="Float32"), "f", [1.1, None, 3.0]),
+        (np.array([1.1, 3, -np.inf], np.longdouble), "f", [1.1, 3.0, -np.inf]),
         ([2**53, None, -3], "f", [2.0**53, None, -3.0]),
         ([2**53 + 1, None, 2**53], "U", ["9007199254740993", "", "9007199254740992"]),
         (np.array([0.5, 1, 2], np.float16), "f", [0.5, 1.0, 2.0]),

@@ -259,3 +259,22 @@ def test_texts_match_groups_that_are_numbers_where_programs_write_them_so():
         ShortlistWarning, match="3 of 6 rows are of no site that was among the calibration rows: '03', '1.10', 'x'"
     ):
         rule.predict([[0.7, 0.3]] * 6, groups=["3", "3.0", "1.1", "1.10", "03", "x"])
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ([3.0, "3", 3, "3.0"], ("3",)),
+        (pd.concat([pd.Series([3.0, 3.0]), pd.Series(["3", "north"])], ignore_index=True), ("3", "north")),
+        (np.array([1.1, 1.1, 2.5, 3], np.float32), ("1.1", "2.5", "3")),
+        (torch.tensor([1.1, 1.1, 2.5, 3], dtype=torch.float16), ("1.1", "2.5", "3")),
+        (np.array([np.float64(3), np.int64(3), "3", 3.0], object), ("3",)),
+    ],
+    ids=["mixed", "joined frames", "float32", "float16", "numbers of numpy"],
+)
+def test_numbers_have_one_name_among_texts_and_in_every_precision(given, names):
+    probs = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]]
+    rule = by(lac(0.4), "site", 1).fit(probs, [0, 0, 1, 1], groups=given)
+    assert rule.groups.names == names
+    for asked in (list(names), [float(name) if name != "north" else name for name in names]):
+        assert rule.groups.unknown(asked, len(asked)) is None

@@ -48,6 +48,8 @@ def column_list(names: Any) -> tuple[str, ...]:
 def as_column(values: Any, rows: int, what: str) -> Array:
     """One entry for each row: int64, float64 or text; truth values, dates and the like become texts, what is missing empty.
 
+    Numbers among texts become the texts by which :func:`as_names` calls them.
+
     >>> as_column(["north", None, "south"], 3, "column 'site'").tolist()
     ['north', '', 'south']
     >>> as_column([2, 0.5], 2, "column 'weight'")
@@ -58,22 +60,57 @@ def as_column(values: Any, rows: int, what: str) -> Array:
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence | np.ndarray) or hasattr(values, "to_numpy")):
         raise InputError(f"{what}: expected one entry for each of {rows} rows, got {shown(values)}")
     found = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if found.dtype.kind == "U" and isinstance(values, Sequence) and not all(isinstance(entry, str) for entry in values):
+        found = np.array(values, object)  # numpy would spell numbers among texts
     if found.shape != (rows,):
         raise InputError(f"{what}: expected one entry for each row, ({rows},), got the shape {found.shape}")
     if found.dtype.kind in "iu" and not (found.dtype == np.uint64 and bool((found >= 2**63).any())):
         return found.astype(np.int64)
     if found.dtype.kind == "f":
-        return found.astype(np.float64)
-    entries = (found.astype(str) if found.dtype.kind in "MS" else found).tolist()
+        return _as_written(found)
+    entries = [_plain(entry) for entry in (found.astype(str) if found.dtype.kind in "MS" else found).tolist()]
     kinds = {type(entry) for entry in entries if not _missing(entry)}
     if kinds == {int} and all(not _missing(entry) and abs(entry) < 2**63 for entry in entries):
         return np.array(entries, np.int64)
     long = kinds == {int} and any(not _missing(entry) and abs(entry) > EXACT for entry in entries)
     if kinds and kinds <= {int, float} and not long:
         return np.array([np.nan if _missing(entry) else entry for entry in entries], np.float64)
-    texts = np.array(["" if _missing(entry) else str(entry) for entry in entries], dtype=str)
+    texts = np.array(_texts(entries), dtype=str)
     check_storable(texts.tolist(), what)
     return texts if texts.dtype.kind == "U" else texts.astype(str)
+
+
+def _as_written(numbers: Array) -> Array:
+    """Floating-point numbers as float64: those of fewer bits as the shortest decimals that they stand for.
+
+    A float32 that was written 1.1 is the number 1.1, not 1.100000023841858, and so of the same group as in another column.
+
+    >>> _as_written(np.array([1.1, 3.0], np.float32))
+    array([1.1, 3. ])
+    """
+    wide = numbers.astype(np.float64)
+    if numbers.dtype.itemsize < wide.itemsize:
+        distinct, places = np.unique(numbers, return_inverse=True)
+        wide = distinct.astype(str).astype(np.float64)[places]
+    return wide
+
+
+def _plain(entry: Any) -> Any:
+    """The number of Python that a number of numpy is; anything else as it is."""
+    if isinstance(entry, np.floating):
+        return float(str(entry))  # the shortest decimal, as of an array
+    return int(entry) if isinstance(entry, np.integer) else entry
+
+
+def _texts(entries: list[Any]) -> list[str]:
+    """These entries as texts: a number is called the same as in a column of numbers, and so are texts that spell it there.
+
+    >>> _texts(["north", 3.0, "3", "3.0", None])
+    ['north', '3', '3', '3', '']
+    """
+    called = {str(entry): as_names(np.array([entry]))[0] for entry in entries if type(entry) is float and entry == entry}
+    texts = ["" if _missing(entry) else str(entry) for entry in entries]
+    return [called.get(text, text) for text in texts]
 
 
 def _missing(entry: Any) -> bool:
