@@ -117,6 +117,52 @@ def test_the_same_probability_has_one_value_where_rows_do_not_sum_to_one(kind, c
                 assert (found[order, label] >= below).all()
 
 
+def printed_rows(form, trees, classes, sure, seed=0, rows=400):
+    """Shares of trees as a file holds them that was written with so many digits, and labels that follow them."""
+    random = np.random.default_rng(seed)
+    wrong = 10 ** random.uniform(-8, -5, rows) if sure else random.uniform(0.02, 0.6, rows)
+    truth = np.repeat((wrong / (classes - 1))[:, None], classes, 1)
+    truth[np.arange(rows), random.integers(classes, size=rows)] = 1 - wrong
+    found = truth if sure else np.array([random.multinomial(trees, row) for row in truth]) / trees
+    target = np.array([random.choice(classes, p=row / row.sum()) for row in 0.7 * truth + 0.3 / classes])
+    return np.array([[float(form % value) for value in row] for row in found]), target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sure", [False, True], ids=["spread", "sure"])
+@pytest.mark.parametrize("form", ["%.6f", "%.7f", "%.8f", "%.9f", "%.6g", "%.7g", "%.8g"])
+def test_printed_probabilities_have_one_value_each_and_keep_their_order(kind, form, sure):
+    for trees, classes, seed in ((30, 12, 0), (30, 12, 3), (300, 6, 5), (60, 40, 2)):
+        probs, target = printed_rows(form, trees, classes, sure, seed)
+        assert len(np.unique(np.abs(probs.sum(1) - 1).round(12))) > 1
+        found = by_themselves(kind(Identity()).fit(probs, target), probs).numpy()
+        for label in range(classes):
+            own, value = probs[:, label], found[:, label]
+            assert_one_value_each(torch.from_numpy(value[own < 1][:, None]), own[own < 1][:, None])
+            order = np.argsort(own, kind="stable")
+            largest = np.maximum.accumulate(value[order])
+            firsts = np.searchsorted(own[order], own[order], side="left")
+            assert (value[order] >= np.where(firsts > 0, largest[firsts - 1], 0)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_rest_of_a_row_tells_probabilities_near_1_apart_in_either_precision(dtype):
+    wrong = [0.0123456789012, 1.23456789e-3, 1.23456789e-5, 1.23456789e-6, 1.98765432e-7, 1.2345e-9, 1e-14, 2.0**-53]
+    wrong = torch.tensor(wrong, dtype=torch.float64)
+    rows = torch.stack([1 - wrong, 0.75 * wrong, 0.25 * wrong], 1).to(dtype)
+    odds = Isotonic(Identity(), single=True)._odds_of_base(rows)[:, 0]
+    assert_close(odds.double(), torch.log1p(-wrong) - wrong.log(), rtol=1e-6, atol=0)
+
+
+def test_two_numbers_of_float32_near_1_keep_their_order_whatever_their_rows_sum_to():
+    steps = torch.arange(8, dtype=torch.float64).repeat_interleave(20)
+    probs = 1 - steps * 2.0**-24
+    rest = (1 - probs + torch.linspace(-4.9e-7, 4.9e-7, 20).repeat(8)).clamp(min=0)
+    rows = torch.stack([probs, rest], 1)
+    odds = Isotonic(Identity(), single=True)._odds_of_base(rows)[:, 0].view(8, 20)
+    assert (odds[1:].amax(1) <= odds[:-1].amin(1)).all()
+
+
 def test_log_odds_of_rounded_probabilities_are_those_of_each_by_itself():
     rows = torch.tensor([[0.33, 0.33, 0.33], [0.33, 0.33, 0.34], [0.33, 0.34, 0.34]], dtype=torch.float64)
     odds = Isotonic(Identity(), single=True)._odds_of_base(rows)

@@ -21,27 +21,49 @@ LARGEST = np.finfo(np.float64).max
 # By how much the sum of a row may differ from 1: more than float32 leaves, and less than a unit of six decimals.
 SUMS_TO_ONE = 5e-7
 UNIT = 1e-7  # to which 1 - p is known where p is float32
+HALF_STEP = 2.0**-25  # by which float32 rounds a probability near 1 at most
 HALF_GRID = 2.0**13  # half precision, from 1/8 on, is a multiple of one part of so many
+DECIMAL_GRID, ON_GRID = 1e9, 2.5e-7  # numbers with up to nine decimals are whole multiples, but for float64's rounding
 
 
 def tied_odds(probs: Probs, odds: Tensor) -> Tensor:
     """Log-odds that depend on a probability alone where its row may have been rounded.
 
-    Rows that sum to 1 keep theirs, which may say more about a probability close to 1 than it says itself. Elsewhere the rest is
-    1 - p, to as many digits as there are in float32, and no less than a sum can be off: so p = 1 in such a row is more than any
-    p that was rounded to something else, and less than in a row that has no more than that left for others. A probability
-    with as few digits as half precision has is taken by itself in any row, since some of its rows sum to 1 by chance.
+    By itself, a probability leaves 1 - p for the rest, to as many digits as there are in float32, and no less than a sum can be
+    off: so p = 1 in a rounded row is more than any p that was rounded to something else, and less than in a row that has no
+    more than that left for others. The log-odds of the whole row are taken where its rest says more than p does.
+
+    Two kinds of rounding differ in what they leave of the rest. Float32 keeps as many digits of small numbers as of large ones:
+    near p = 1 the other columns say more than p, and their sum with it is off by less than half a unit of the seventh decimal.
+    Decimals are a grid: on it the other columns lose as much as p does, and rows with the same p would have other log-odds for
+    each way in which they fail to sum to 1. So the rest of a row is believed
+
+    - where the sum is off by less than that half unit: on a grid of seven decimals or fewer, the rest is then 1 - p;
+    - where 1 - p is less than a sum can be off, so that p says nothing more: but no further from 1 - p than float32 rounds, so
+      that of two such probabilities in float32 the larger has the larger log-odds.
+
+    A probability with as few digits as half precision has, or up to nine decimals, is taken by itself in any row, since some of
+    its rows sum to 1 by chance; but not p = 1, of which the rest may say anything.
 
     Args:
         probs: float64 (N, C).
         odds: from all probabilities of a row, (N, C); a row of zeros, or with NaN, has these.
     """
-    rest = ((1 - probs) / UNIT).round().mul(UNIT).clamp(min=SUMS_TO_ONE)
-    parts = probs * HALF_GRID
-    coarse = (parts == parts.round()) & (probs < 1)
+    left, logs = 1 - probs, probs.log()
+    rest = (left / UNIT).round().mul(UNIT).clamp(min=SUMS_TO_ONE)
+    near = left < SUMS_TO_ONE - UNIT / 2  # where that is less than a sum can be off
     total = probs.sum(1, keepdim=True)
-    rounded = ((total - 1).abs() > torch.where(coarse, -1.0, SUMS_TO_ONE)) & (total > 0)  # false for NaN
-    return torch.where(rounded, probs.log() - rest.log(), odds)
+    off = torch.where(total > 0, (total - 1).abs(), 0.0)  # also for NaN
+    rounded = off > torch.where(near, SUMS_TO_ONE, UNIT / 2)
+    most, least = logs - (left - HALF_STEP).clamp(min=1e-300).log(), logs - (left + HALF_STEP).log()
+    kept = torch.where(near, odds.clamp(least, most), odds)
+    return torch.where(rounded | (_has_few_digits(probs) & (total > 0)), logs - rest.log(), kept)
+
+
+def _has_few_digits(probs: Probs) -> Tensor:
+    """Whether these are numbers of half precision, or with up to nine decimals, that are not 1 if rounded to these."""
+    parts, decimals = probs * HALF_GRID, probs * DECIMAL_GRID
+    return ((parts == parts.round()) | ((decimals - decimals.round()).abs() < ON_GRID)) & (decimals.round() < DECIMAL_GRID)
 
 
 class Knots(NamedTuple):
