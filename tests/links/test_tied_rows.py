@@ -120,7 +120,7 @@ def test_the_same_probability_has_one_value_where_rows_do_not_sum_to_one(kind, c
 def printed_rows(form, trees, classes, sure, seed=0, rows=400):
     """Shares of trees as a file holds them that was written with so many digits, and labels that follow them."""
     random = np.random.default_rng(seed)
-    wrong = 10 ** random.uniform(-8, -5, rows) if sure else random.uniform(0.02, 0.6, rows)
+    wrong = 10 ** random.uniform(-8, -1, rows) if sure else random.uniform(0.02, 0.6, rows)
     truth = np.repeat((wrong / (classes - 1))[:, None], classes, 1)
     truth[np.arange(rows), random.integers(classes, size=rows)] = 1 - wrong
     found = truth if sure else np.array([random.multinomial(trees, row) for row in truth]) / trees
