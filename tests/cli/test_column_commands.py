@@ -118,6 +118,55 @@ def test_codes_of_one_file_are_no_numbers_of_another(run, tmp_path, saved):
     assert [(row["group"], row["rows"]) for row in answer["by"]["site"]] == [("1.10", 2)]
 
 
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("names", [["1.1"], ["1.2"], ["1.1", "1.2"], ["1.1", "1.10"]])
+def test_codes_without_any_that_tells_are_read_as_those_of_the_rule(run, tmp_path, names, saved):
+    """A file with 1.1 and 1.2 is numbers by itself, and was refused where 1.10 is a group too."""
+    versions(tmp_path / "c.csv", list(VERSIONS), labelled=True)
+    versions(tmp_path / "one.csv", names)
+    given = ["-c", "c.csv", "--rule", "lac:0.1,by:site"]
+    versions(tmp_path / "all.csv", list(VERSIONS))
+    run("sets", "all.csv", *given, *KEYS, "--out", "all.jsonl", "--save-rule", "r.safetensors")
+    own = {"1.1": [], "1.10": ["a", "b"], "1.2": []}
+    given = ["--rule", "r.safetensors"] if saved else given
+    found = run("sets", "one.csv", *given, *KEYS, "--out", "one.jsonl")
+    assert (found.code, "of no site" in found.err) == (0, False)
+    assert labels_in(tmp_path / "one.jsonl") == [own[name] for name in names]
+    for command in (["evaluate", "one.csv", *given], ["report", "one.csv", *given, "--out", "r.html"]):
+        assert run(*command, *KEYS).code == 0
+    assert run("watch", "r.safetensors", "one.csv", "--reference", "c.csv", *KEYS).code == 0
+
+
+@pytest.mark.parametrize(
+    ("known", "cell"),
+    [
+        (["3", "north"], "3.0"),
+        (["3", "north"], " 3"),
+        (["3", "4"], " 3"),
+        (["true", "false"], "true"),
+        (["TRUE", "FALSE"], "TRUE"),
+        (["12:30", "12:31"], "12:30"),
+        (["2024-05-01 12:00", "2024-05-01 13:00"], "2024-05-01 12:00"),
+        (["2024-05-01T12:00:00Z", "2024-05-02T12:00:00Z"], "2024-05-01T12:00:00Z"),
+        (["2024-05-01", "2024-05-01 12:00"], "2024-05-01"),
+    ],
+)
+@pytest.mark.parametrize("beside", ["", "late"])
+def test_a_cell_is_of_the_same_group_whatever_is_beside_it(run, tmp_path, known, cell, beside):
+    """3.0 beside a text was no 3, and true, which is a truth value where all cells are such, was of no group."""
+    lines = [f"{n},{known[n % 2]},a,{0.3 if n % 2 == 0 else 0.9},{0.7 if n % 2 == 0 else 0.1}" for n in range(40)]
+    (tmp_path / "c.csv").write_text("\n".join(["id,site,species,p_a,p_b", *lines]) + "\n")
+    (tmp_path / "n.csv").write_text(f"id,site,species,p_a,p_b\nx,{cell},a,0.5,0.5\ny,{beside},a,0.5,0.5\n")
+    found = run("sets", "n.csv", "-c", "c.csv", "--rule", "lac:0.1,by:site", *KEYS, "--out", "n.jsonl")
+    assert f"{cell.strip()!r}" not in found.err
+    assert "1 of 2 rows are of no site" in found.err
+    if cell == cell.strip():
+        frame = pd.read_csv(tmp_path / "n.csv", dtype={"site": str})
+        frame.to_parquet(tmp_path / "n.parquet")
+        found = run("sets", "n.parquet", "-c", "c.csv", "--rule", "lac:0.1,by:site", *KEYS, "--out", "n.jsonl")
+        assert "1 of 2 rows are of no site" in found.err
+
+
 def test_a_watch_reads_codes_as_its_rule_does(run, tmp_path):
     versions(tmp_path / "c.csv", list(VERSIONS), labelled=True)
     versions(tmp_path / "one.csv", ["1.10"])

@@ -7,6 +7,7 @@ import pytest
 from shortlist import Predictions
 from shortlist.predictions.columns import as_names
 from shortlist.predictions.csv_tables import as_groups
+from shortlist.predictions.group_spellings import name_of_value
 from shortlist.predictions.storage import load as load_by
 from shortlist.predictions.stored import Keys
 
@@ -112,6 +113,11 @@ def test_a_quality_that_is_kept_as_a_column_too_stays_one(tmp_path):
         (["3.0", "4"], ["3", "4", "x"], ["3", "4"]),  # as programs write numbers where one is missing
         (["1.50", "0.25"], ["0.5", "1.5", "x"], ["1.50", "0.25"]),
         (["true", "FALSE"], ["True", "true", "x"], ["true", "False"]),
+        (["1.1", "1.2"], ["1.1", "1.10", "1.2"], ["1.1", "1.2"]),
+        (["3.0", "north", " 4"], ["3", "4", "north"], ["3", "north", "4"]),
+        (["007", "7", " 007", " x"], ["007", "x"], ["007", "7", "007", " x"]),
+        (["true", "maybe", " true"], ["True", "False"], ["True", "maybe", " true"]),
+        (["12:30", "12:30:00", "late"], ["12:30:00"], ["12:30:00", "12:30:00", "late"]),
     ],
 )
 def test_numbers_are_spelt_as_the_groups_of_another_file(tmp_path, cells, known, expected):
@@ -124,3 +130,24 @@ def test_a_decimal_comma_is_the_point_of_other_files(tmp_path):
     found = column(tmp_path, ["1,50", "1,10"], delimiter=";", score="0,5")
     keys = Keys(scores="p_*", columns=("site",))
     assert as_groups(tmp_path / "rows.csv", "site", found, ["1.50", "1.10", "x"], keys).tolist() == ["1.50", "1.10"]
+    found = column(tmp_path, ["1,5", "a,b", "3,0", " 1,5"], delimiter=";", score="0,5")
+    assert as_groups(tmp_path / "rows.csv", "site", found, ["1.5", "3", "a.b"], keys).tolist() == ["1.5", "a,b", "3", "1.5"]
+
+
+VALUES = [
+    *["true", "TRUE", "True", "tRUE", "false", "inf", "-Inf", "+infinity", "12:30", "12:30:59", "24:00", "12:60", "1:30"],
+    *["2024-05-01 12", "2024-05-01T12:30", "2024-05-01 12:30:10", "2024-02-30 12:30", "2024-05-01 24:00", "2024-05-01t12:30"],
+    *["2024-05-01 12:30:10.5", "2024-05-01 12:30:10.000", "2024-05-01 12:30:10.123456789", "2024-05-01 12:30.5"],
+    *["2024-05-01T12:30Z", "2024-05-01 12:30:10+02", "2024-05-01 12:30:10-0230", "2024-05-01 12:30:10.5+02:00"],
+    *["2024-05-01Z", "2024-05-01 12:30+02:60", "2024-05-01 12:30+24:00", "0001-01-01 00:00", "9999-12-31 23:59:59"],
+]
+
+
+@pytest.mark.parametrize("cell", VALUES)
+def test_truths_and_times_are_called_as_in_a_column_of_their_own(tmp_path, cell):
+    [read] = column(tmp_path, [cell]).tolist()
+    named = name_of_value(cell)
+    if named is None:
+        assert read == cell
+    else:
+        assert as_names(np.array([read])) == [named]

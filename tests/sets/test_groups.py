@@ -278,3 +278,13 @@ def test_numbers_have_one_name_among_texts_and_in_every_precision(given, names):
     assert rule.groups.names == names
     for asked in (list(names), [float(name) if name != "north" else name for name in names]):
         assert rule.groups.unknown(asked, len(asked)) is None
+
+
+def test_texts_match_groups_that_are_texts_as_those_that_are_numbers():
+    """3.0 was of no group if another group was called north."""
+    probs, groups = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]], ["3", "1.10", "1.10", "True"]
+    rule = by(lac(0.4), "site", 1).fit(probs, [0, 0, 1, 1], groups=groups)
+    with pytest.warns(
+        ShortlistWarning, match="3 of 7 rows are of no site that was among the calibration rows: '1.1', '3.00', 'x'"
+    ):
+        rule.predict([[0.7, 0.3]] * 7, groups=["3", "3.0", "1.10", "1.1", "3.00", "TRUE", "x"])

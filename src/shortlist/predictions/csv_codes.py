@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shortlist.predictions.columns import is_plain_number, name_of_number
+from shortlist.predictions.group_spellings import TRUTHS, group_of, name_of_value
 
 LEADING_ZERO = r"^\s*[+-]?0[0-9xX]"  # 0017 and 0xFF, which Arrow reads as 17 and 255
 TRAILING_ZERO = r"\.[0-9]+0\s*([eE]|$)"  # 1.10, but not 1.0, the usual form of a whole number among others
@@ -44,10 +45,11 @@ def is_code(written: pa.ChunkedArray, guessed: pa.ChunkedArray, point: str = "."
 
 
 def spelt_as_groups(written: Iterable[str | None], names: Iterable[str], known: Container[str], point: str = ".") -> list[str]:
-    """The entries of a column as groups that are texts are called: {1.1, 1.10} beside a file in which 1.10 is a number.
+    """The entries of a column as known groups are called: {1.1, 1.10} beside a file in which 1.10 is a number.
 
-    An entry is the group that is spelt as it is. A number that programs write so (1.5, 3.0) is also the group of its name; any
-    other spelling of a number, such as 1.10, is a text, and a group of its own.
+    An entry is the group that is spelt as it is, or the one that it stands for, as
+    :func:`~shortlist.predictions.group_spellings.group_of` tells, whatever is beside it. Any other spelling of a number, such
+    as 1.10, is a text, and a group of its own.
 
     Args:
         written: the cells; None for an empty one.
@@ -55,17 +57,27 @@ def spelt_as_groups(written: Iterable[str | None], names: Iterable[str], known: 
         known: the groups.
         point: the decimal point of the file.
     """
-    return [_spelt(cell, name, known, point) for cell, name in zip(written, names, strict=True)]
+    entries = list(zip(written, names, strict=True))
+    spelt = {(cell, name): name if cell is None else _spelt(cell, name, known, point) for cell, name in set(entries)}
+    return [spelt[entry] for entry in entries]
 
 
-def _spelt(cell: str | None, name: str, known: Container[str], point: str) -> str:
-    if cell is None or cell == name:
-        return name
-    plain = cell.strip().replace(point, ".")
-    found = next((spelling for spelling in (cell, cell.strip(), plain) if spelling in known), None)
+def _spelt(cell: str, name: str, known: Container[str], point: str) -> str:
+    forms = _forms(cell, point)
+    found = next((group for form in forms if (group := group_of(form, known)) is not None), None)
     if found is not None:
         return found
-    return name if name_of_number(name) is None or is_plain_number(plain) else cell.strip()
+    is_merged = cell != name and name_of_number(name) is not None and not is_plain_number(forms[-1])
+    return cell.strip() if is_merged else name
+
+
+def _forms(cell: str, point: str) -> list[str]:
+    """A cell as it is written; a number or a time also without blanks around it and with a decimal point, as Arrow reads it."""
+    bare = cell.strip()
+    plain = bare if point == "." or "." in bare else bare.replace(point, ".")
+    if name_of_number(plain) is not None:
+        return [cell, bare, plain]
+    return [cell] if bare in TRUTHS or name_of_value(bare) is None else [cell, bare]
 
 
 def are_missing_numbers(written: pa.ChunkedArray) -> bool:

@@ -18,7 +18,8 @@ from torch import Tensor
 from shortlist.checks import optional, whole
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.predictions.columns import as_column, as_names, is_plain_number, name_of_number
+from shortlist.predictions.columns import as_column, as_names, name_of_number
+from shortlist.predictions.group_spellings import group_of
 from shortlist.row_order import first_largest
 from shortlist.sets.batches import Batch
 from shortlist.sets.constraints import Constraint
@@ -210,15 +211,16 @@ class Groups(Fitted):
         return any(name_of_number(name) != name for name in self.names)
 
     def _names(self, groups: Any, rows: int) -> list[str]:
-        """The group of each row, the text 3.0 as the number 3; an error for a number that several of the known groups spell."""
+        """The group of each row, texts as the groups they stand for; an error for a number that several of the groups spell."""
         column = as_column(groups, rows, "groups")
         names = as_names(column)
-        if column.dtype.kind == "U" and not self.are_texts:
-            plain = {name: name_of_number(name) or name for name in set(names) if is_plain_number(name)}
-            return [plain.get(name, name) for name in names]
-        if column.dtype.kind != "U" and self.are_texts:
-            spelt = Counter(name_of_number(name) for name in self.names)
-            merged = next((name for name in names if spelt[name] > 1), None)
+        if column.dtype.kind == "U":
+            known = set(self.names)
+            spelt = {name: group_of(name, known) or name for name in set(names)}
+            return [spelt[name] for name in names]
+        if self.are_texts:
+            spellings = Counter(name_of_number(name) for name in self.names)
+            merged = next((name for name in names if spellings[name] > 1), None)
             if merged is not None:
                 several = quoted([name for name in self.names if name_of_number(name) == merged], 3)
                 raise InputError(
