@@ -2,10 +2,12 @@
 how rows are written."""
 
 import csv
+import io
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import accumulate, chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
+MARKS = (",", "\t", ";")  # between cells
 LONGEST_HEADER = 2**28
-MOST_LINES = 64  # of one row
+MOST_LINES = 64  # of the first two rows
 LOOKED_AT = 2**17  # cells that show the decimal point
 WITH_COMMA, WITH_POINT = (re.compile(rf"[+-]?\d*{mark}\d+(?:[eE][+-]?\d+)?") for mark in (",", r"\."))
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
@@ -25,54 +28,93 @@ GROUPED = re.compile(r"[+-]?\d{1,3}(?:(?P<mark>[.,' \u00a0\u202f])\d{3})(?:(?P=m
 
 def csv_header(path: str | Path) -> bytes:
     """The first line of a CSV file that is not empty; an error if the file is UTF-16."""
-    header = b""
-    with Path(path).open("rb") as file:
-        while not header.strip(b"\r\n") and (line := file.readline(LONGEST_HEADER)):
-            header = line
+    header = next(_filled_lines(path), b"")
     if header.startswith(UTF16_STARTS):
         raise InputError("expected UTF-8 text, got UTF-16: save the table as UTF-8")
     return header
 
 
-def csv_first_row(path: str | Path) -> bytes:
-    """The first row below the line of names that is not empty; nothing if there is none. Its cells may go on in other lines."""
+def csv_start(path: str | Path) -> bytes:
+    """The lines of the first two rows of a CSV file that are not empty, whichever sign separates the cells.
+
+    Cells in quotes may go on in other lines. Where one does not end within so many, these are what there is.
+    """
+    csv_header(path)
+    start = b""
+    for line in islice(_filled_lines(path, inside=True), MOST_LINES):
+        start += line
+        if all(_first_rows(start, mark)[1] for mark in MARKS):
+            break
+    return start
+
+
+def _filled_lines(path: str | Path, *, inside: bool = False) -> Iterator[bytes]:
+    """The lines of a file without its byte order mark, without the empty ones, or only without those before the first other."""
     with Path(path).open("rb") as file:
-        lines = iter(lambda: file.readline(LONGEST_HEADER), b"")
-        filled = (line for line in lines if line.strip(b"\r\n"))
-        next(filled, b"")
-        first = next(filled, b"")
-        parts = accumulate(chain([first], islice(lines, MOST_LINES)))
-        return next((row for row in parts if row.count(b'"') % 2 == 0), first)
+        if file.read(len(BOM_UTF8)) != BOM_UTF8:
+            file.seek(0)
+        begun = False
+        while line := file.readline(LONGEST_HEADER):
+            filled = bool(line.strip(b"\r\n"))
+            begun = begun or filled
+            if filled or (inside and begun):
+                yield line
+
+
+def _first_rows(start: bytes, delimiter: str) -> tuple[list[list[str]], bool]:
+    """The cells of the first two rows that are not empty, as far as these are there, and whether it takes no more lines."""
+    text = io.StringIO(start.decode("latin-1") + "\n-", newline="")  # a row of its own unless a cell in quotes goes on
+    rows: list[list[str]] = []
+    try:
+        rows.extend(islice(filter(None, csv.reader(text, delimiter=delimiter)), 3))
+    except csv.Error:
+        return [], True
+    return (rows[:2], True) if len(rows) == 3 else (rows[:-1], False)
 
 
 def csv_names(path: str | Path) -> list[str]:
     """The names of the columns of a CSV file, as its first line that is not empty has them."""
-    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
+    delimiter = csv_delimiter(csv_start(path))
     with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as text:
         return next(filter(None, csv.reader(text, delimiter=delimiter)), [])
 
 
-def csv_delimiter(header: bytes, usual: str = ",", row: bytes = b"") -> str:
+def csv_delimiter(start: bytes, usual: str = ",") -> str:
     r"""The delimiter that a line of names shows: the usual one if it occurs, else the most frequent of comma, tab, semicolon.
 
-    If it does not divide the first row into as many cells, and exactly one of the others does, it is that one.
+    If it does not divide the first row into as many cells, it is the one of the others that does, or that does and gives a
+    number among them. It is also another one if that gives more cells with a number among them, while the likely one gives
+    no number.
+
+    Args:
+        start: the first rows of the file, as :func:`csv_start` gives them.
+        usual: the delimiter of such files.
 
     >>> csv_delimiter(b"id;target;p.ash"), csv_delimiter(b"id,target;p.ash"), csv_delimiter(b"id\ttarget,p.ash", usual="\t")
     (';', ',', '\t')
-    >>> csv_delimiter(b"target;p.ash, common;p.elm", row=b"elm;0.25;0.75")
+    >>> csv_delimiter(b"target;p.ash, common;p.elm\nelm;0.25;0.75")
+    ';'
+    >>> csv_delimiter(b"target;p.ash, common;p.elm\nash, common;0.25;0.75")
     ';'
     """
-    counts = {mark: header.count(mark.encode()) for mark in (",", "\t", ";")}
+    rows = {mark: _first_rows(start, mark)[0] for mark in MARKS}
+    counts = {
+        mark: len(found[0]) - 1 if found else start.partition(b"\n")[0].count(mark.encode()) for mark, found in rows.items()
+    }
     likely = usual if counts[usual] else max(counts, key=lambda mark: counts[mark])
-    fitting = [mark for mark, count in counts.items() if count and row and _cells(header, mark) == _cells(row, mark)]
-    return fitting[0] if likely not in fitting and len(fitting) == 1 else likely
+    fitting = {mark: two[1] for mark, two in rows.items() if counts[mark] and len(two) == 2 and len(two[0]) == len(two[1])}
+    cells = len(fitting[likely]) if likely in fitting else 0
+    if cells and _has_number(fitting[likely], likely):
+        return likely
+    better = [mark for mark, row in fitting.items() if len(row) > cells and _has_number(row, mark)]
+    others = better if cells or len(better) == 1 else list(fitting)
+    return others[0] if len(others) == 1 else likely
 
 
-def _cells(line: bytes, delimiter: str) -> int:
-    try:
-        return len(next(csv.reader([line.decode("latin-1")], delimiter=delimiter)))
-    except csv.Error:
-        return 0
+def _has_number(cells: list[str], delimiter: str) -> bool:
+    """Whether a cell is a number, with a decimal comma where cells are not separated by commas."""
+    forms = (NUMBER,) if delimiter == "," else (NUMBER, WITH_COMMA)
+    return any(form.fullmatch(cell.strip()) for cell in cells for form in forms)
 
 
 def csv_decimal_point(path: str | Path, delimiter: str, counts: Callable[[str], bool] = lambda name: True) -> str:

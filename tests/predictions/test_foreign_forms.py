@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shortlist import Predictions, evaluate
-from shortlist.csv_files import csv_decimal_point, csv_first_row
+from shortlist.csv_files import csv_decimal_point, csv_start
 from shortlist.data.readers.feature_table import read_feature_table
 from shortlist.errors import InputError
 from shortlist.links import Temperature
@@ -124,9 +124,32 @@ def test_a_comma_in_a_name_does_not_hide_that_cells_are_separated_by_semicolons(
     path.write_text('note;p.ash, common;p.elm\n"first\nsecond";0,25;0,75\n')
     assert Predictions.load(path, scores_key="p.*", link="identity").classes == ("ash, common", "elm")
     path.write_text('note;p.ash, common;p.elm\n5" wide;0.25;0.75\n')  # a quote that nothing closes
-    assert csv_first_row(path) == b'5" wide;0.25;0.75\n'
+    assert csv_start(path).endswith(b'5" wide;0.25;0.75\n')
+    assert Predictions.load(path, scores_key="p.*", link="identity").classes == ("ash, common", "elm")
     path.write_text("width;leaf, old;species\n1.5;2;elm\n2.5;3;ash\n")
     assert read_feature_table(path).splits["all"].inputs.tolist() == [[1.5, 2], [2.5, 3]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'id;label;p_ash, common;"p_x\ny"\n1;ash, common;0.25;0.75\n',
+        'id;label;"p_ash,\n\ncommon";p_elm\n\n1;elm;0.25;0.75\n',
+        "\ufeff\nid;label;p_a;p_b\n1;a;0.25;0.75\n",
+        "\ufeff\r\n\r\nid,label,p_a;1,p_b\r\n1,b,0.25,0.75\r\n",
+        "id;label;p_ash, common;p_b\n1;ash, common;0.25;0.75\n",
+        "id;label;p_ash, common;p_b\n1;ash, common;0,25;0,75\n",
+        'id;label;p_5" leaf, old;p_b\n1;b;0.25;0.75\n2;b;0.25;0.75\n',
+        'id\tlabel\tp_x,"y\tp_b\n1\tb\t0.25\t0.75\n2\tb\t0.5\t0.5\n',
+        "label,p_a;1;2;3,p_b\na;1;2;3,0.25,0.75\n",
+        "labels (a;b;c;d;e),label,p_a,p_b\n1;2;3;4;5,a,0.25,0.75\n",
+    ],
+)
+def test_the_delimiter_is_told_from_all_lines_of_the_names_and_of_the_first_row(tmp_path, text):
+    path = tmp_path / "scores.csv"
+    path.write_bytes(text.encode())
+    found = Predictions.load(path, scores_key="p_*", target_key="label", link="identity")
+    assert found.scores[0].tolist() == [0.25, 0.75]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pyarrow import csv, parquet
 
 from shortlist.checks import check_distinct
 from shortlist.cli.console import warn
-from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_first_row, csv_header
+from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_start
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions import Predictions
@@ -55,7 +55,7 @@ def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]
 
 def _read_csv(path: Path, known: Mapping[str, str]) -> pa.Table:
     """The table of a CSV file: numbers and booleans where that changes nothing, else text as written; empty is missing."""
-    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
+    delimiter = csv_delimiter(csv_start(path))
     # Without newlines_in_values Arrow may cut cells in quotes without an error.
     parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
 

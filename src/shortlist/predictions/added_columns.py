@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from shortlist.csv_files import csv_delimiter, csv_first_row, csv_header, csv_writer
+from shortlist.csv_files import csv_delimiter, csv_start, csv_writer
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import order_header, written_whole
 from shortlist.predictions.arrays import UNREADABLE
@@ -162,7 +162,7 @@ def _names(path: Path) -> list[str]:
 
 def _csv(copy: _Copy) -> None:
     """Cells as they were written, in whatever encoding; numbers with the decimal point of the scores."""
-    delimiter = csv_delimiter(csv_header(copy.path), row=csv_first_row(copy.path))
+    delimiter = csv_delimiter(csv_start(copy.path))
     point = decimal_point(copy.path, delimiter, csv_names(copy.path), copy.keys)
     added = [[_cell(value, point) for value in column.tolist()] for column in copy.columns.values()]
     place_of = {row: place for place, row in enumerate(copy.index.tolist())}

@@ -11,8 +11,7 @@ import pyarrow.csv
 from shortlist.csv_files import (
     csv_decimal_point,
     csv_delimiter,
-    csv_first_row,
-    csv_header,
+    csv_start,
     first_no_number,
     number_advice,
     rows_of_one_length,
@@ -100,7 +99,7 @@ def as_groups(path: Path, name: str, column: Array, known: Container[str], keys:
 
 def _columns(path: Path) -> tuple[pyarrow.csv.ParseOptions, list[str]]:
     """How the table is parsed, and the names of its columns as they are written."""
-    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
+    delimiter = csv_delimiter(csv_start(path))
     # Without newlines_in_values Arrow may cut cells in quotes without an error.
     parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
     with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:

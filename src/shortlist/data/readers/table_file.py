@@ -13,7 +13,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from shortlist.checks import check_distinct
-from shortlist.csv_files import cells_advice, csv_decimal_point, csv_delimiter, csv_first_row, csv_header
+from shortlist.csv_files import cells_advice, csv_decimal_point, csv_delimiter, csv_header, csv_start
 from shortlist.data.readers.columns import describes_rows
 from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
@@ -143,17 +143,19 @@ class TableFile:
     @cached_property
     def _header(self) -> bytes:
         """The first line that is not empty."""
-        with self._clear_errors():
-            try:
-                return csv_header(self.path)
-            except InputError as error:
-                raise InputError(f"{self.name}: {error}") from None
+        return self._begun(csv_header)
 
     @cached_property
     def _delimiter(self) -> str:
+        return csv_delimiter(self._begun(csv_start), "\t" if self.path.suffix.lower() == ".tsv" else ",")
+
+    def _begun(self, read: Callable[[Path], bytes]) -> bytes:
+        """What this function reads at the start of the file; its errors name the table."""
         with self._clear_errors():
-            row = csv_first_row(self.path)
-        return csv_delimiter(self._header, "\t" if self.path.suffix.lower() == ".tsv" else ",", row)
+            try:
+                return read(self.path)
+            except InputError as error:
+                raise InputError(f"{self.name}: {error}") from None
 
     @cached_property
     def _decimal_point(self) -> str:
