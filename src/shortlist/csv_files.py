@@ -1,5 +1,5 @@
-"""CSV files: of those of other programs their encoding and delimiter, told from the line of names, and their decimal point; and
-how rows are written."""
+"""CSV files: of those of other programs their encoding and delimiter, told from the first two rows, and their decimal point;
+and how rows are written."""
 
 import csv
 import io
