@@ -162,3 +162,9 @@ def test_a_column_that_was_added_to_a_file_of_ours_is_found(tmp_path):
     found = Predictions.load(tmp_path / "b.npz", columns=["camera", "site"])
     assert list(found.columns) == ["site", "year", "weight", "camera"]
     assert found.columns["camera"].tolist() == list("wxyz")
+
+
+def test_dates_that_programs_cannot_hold_are_refused(tmp_path):
+    (tmp_path / "new.csv").write_text("id,p_a,p_b,day\nx,0.9,0.1,0000-01-01\ny,0.2,0.8,2024-05-01\n")
+    with pytest.raises(InputError, match="day: expected dates of the years 1 to 9999"):
+        Predictions.load(tmp_path / "new.csv", link="identity", scores_key="p_*", columns=["day"])

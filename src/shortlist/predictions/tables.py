@@ -310,7 +310,7 @@ class _Gathered:
             ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
             train_counts=told.train_counts,
             quality=self._quality(),
-            columns={name: _entries(kind, parts) for name, (_, kind, parts) in self.columns.items()},
+            columns={name: _entries(name, kind, parts) for name, (_, kind, parts) in self.columns.items()},
             labelled=torch.cat(self.present) if self.present else None,
             link=told.link,
             network_digest=told.network_digest,
@@ -318,14 +318,17 @@ class _Gathered:
         )
 
 
-def _entries(kind: pa.DataType, parts: list[pa.Array]) -> Any:
+def _entries(name: str, kind: pa.DataType, parts: list[pa.Array]) -> Any:
     """The entries of a column, whole numbers exactly, even where some are missing."""
     column = pa.chunked_array(parts, kind)
     column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     numeric = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
     if numeric and not (pa.types.is_integer(column.type) and column.null_count):
         return column.to_numpy()
-    values: Any = column.to_pylist()
+    try:
+        values: Any = column.to_pylist()
+    except OverflowError:
+        raise InputError(f"{name}: expected dates of the years 1 to 9999, got others: write them as texts") from None
     return values or np.empty(0, str)
 
 
