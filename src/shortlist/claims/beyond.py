@@ -91,6 +91,17 @@ WIDE: dict[str, dict[str, Any]] = {
 TOP_5, TOP_5_NOISE, AVERAGE_5 = 94.4, 87.8, 97.35
 # Liao, Table II, the quasibinary classifier, in percent.
 ACCURACY_IN, CONFIDENCE_OUT, AUROC_PUBLISHED = 80.6, 6.9, 91.3
+
+
+def _reaches_published(arm: str) -> tuple[Part, ...]:
+    """The three numbers of Liao's Table II."""
+    return (
+        Part(f"accuracy on rows with a label less {ACCURACY_IN}", Number(arm, IN) - ACCURACY_IN),
+        Part(f"{CONFIDENCE_OUT} less confidence on rows without", CONFIDENCE_OUT - Number(arm, OUT)),
+        Part(f"AUROC less {AUROC_PUBLISHED}", Number(arm, AUROC) - AUROC_PUBLISHED),
+    )
+
+
 CHOSEN_BY_TEST = (
     "Network, activation and number of epochs were chosen by the test accuracies of thirteen trainings with seed 0, with these "
     "numbers in view. Seed 0 is therefore left out; other seeds share the test pictures."
@@ -214,18 +225,20 @@ CLAIMS = (
         remark="The papers train a DenseNet 40-40 for 300 epochs; the numbers are theirs, not measured again. "
         + CHOSEN_BY_TEST,
     ),
-    Claim(
-        "beyond-better-training-open-set",
-        PAPER,
-        "",
-        "Trained better, the quasibinary classifier reaches what its paper reports for 40 classes without a label.",
-        (
-            Part(f"accuracy on rows with a label less {ACCURACY_IN}", Number("quasibinary", IN) - ACCURACY_IN),
-            Part(f"{CONFIDENCE_OUT} less confidence on rows without", CONFIDENCE_OUT - Number("quasibinary", OUT)),
-            Part(f"AUROC less {AUROC_PUBLISHED}", Number("quasibinary", AUROC) - AUROC_PUBLISHED),
-        ),
-        ("cifar60-40-wide",),
-        remark="The numbers are the paper's, Table II, not measured again; its network is a ResNet-18 of its own training.",
+    *(
+        Claim(
+            f"beyond-better-training-{id}",
+            PAPER,
+            "",
+            f"Trained better, {reaches} for 40 classes without a label.",
+            _reaches_published(arm),
+            ("cifar60-40-wide",),
+            remark="The numbers are the paper's, Table II, not measured again; its network is a ResNet-18 of its own training.",
+        )
+        for id, reaches, arm in (
+            ("open-set", "the quasibinary classifier reaches what its paper reports", "quasibinary"),
+            ("background", "a softmax with one more class reaches what was reported of the quasibinary classifier", BACKGROUND),
+        )
     ),
     Claim(
         "beyond-better-training-gains",

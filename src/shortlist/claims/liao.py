@@ -92,7 +92,10 @@ EXPERIMENTS = (
     on_cifar100(
         "cifar60-40-wide",
         "40 classes without a label, 30 epochs of a ResNet-9 of width 128",
-        {"quasibinary": open_set_arm(CIFAR_WIDE_OPEN.with_settings(method="quasibinary"))},
+        {
+            "quasibinary": open_set_arm(CIFAR_WIDE_OPEN.with_settings(method="quasibinary")),
+            BACKGROUND: open_set_arm(CIFAR_WIDE_OPEN, "background"),
+        },
         shows=(IN, OUT, AUROC),
     ),
     quick(
