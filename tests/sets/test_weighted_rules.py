@@ -430,15 +430,19 @@ def with_rows_of_weight_0(data, order):
     return Rows(**{name: np.concatenate([getattr(data, name), getattr(more, name)])[order] for name in names}, new=data.new)
 
 
-@pytest.mark.parametrize("equal", [False, True], ids=["weights", "equal weights"])
+@pytest.mark.parametrize(
+    ("equal", "tied"), [(False, False), (True, False), (True, True)], ids=["weights", "equal", "equal, tied"]
+)
 @pytest.mark.parametrize("places", ["behind", "among"])
 @pytest.mark.parametrize(("text", "kind"), [(text, kind) for text, kinds in TAKES_WEIGHTS.items() for kind in kinds])
-def test_a_row_of_weight_0_is_as_if_it_were_not_there(text, kind, places, equal):
+def test_a_row_of_weight_0_is_as_if_it_were_not_there(text, kind, places, equal, tied):
     if places == "among" and text in DRAWN_BY_NUMBER:
         pytest.skip("this draws by the numbers of rows")
     for seed in range(5):
         data, n = with_refused(seed)[0] if kind == "bare" else rows(seed, 160), 160
         data.weights = np.ones(n) if equal else np.maximum(data.weights, 0.1)
+        if tied:
+            data.probs = np.random.default_rng(seed).multinomial(8, data.probs / data.probs.sum(1, keepdims=True)) / 8
         order = np.arange(2 * n) if places == "behind" else np.random.default_rng(seed).permutation(2 * n)
         whole = with_rows_of_weight_0(data, order)
         found = []

@@ -309,6 +309,12 @@ class AverageSize(Constraint):
         )
         return self._threshold(cut)
 
+    def fit_values(self, values: Tensor, worst: float) -> FittedThreshold:
+        """The same threshold for the values of all rows, (n, C), of which the worst is the last to be returned."""
+        if self.size == values.shape[1]:
+            return FittedThreshold(torch.tensor(worst, dtype=torch.float64))
+        return self._threshold(cut_largest(lambda: iter([values]), self._wanted))
+
     def first_counts(self, ordering: Ordering, sample: Probs | None = None) -> BitCounts:
         """As declared by :class:`Constraint`: values far below those of the sample that are kept are left out."""
         if sample is None or not sample.numel():

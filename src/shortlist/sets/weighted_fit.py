@@ -11,7 +11,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.sets.batches import Batch, Batches
 from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError, conformal_rank
-from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold, round_half_up
+from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold
 from shortlist.sets.gates import Gate, answered
 from shortlist.sets.groups import ALL, Found, Groups
 from shortlist.sets.ladder import Ladder, Scale
@@ -179,12 +179,13 @@ class Search(NamedTuple):
         assert isinstance(constraint, AverageSize)
         constraint.check_classes(self.classes)
         counted = self.counted(entries)
-        ladder, unit = Ladder.of(entries.values, counted, self.ordering.descending), int(counted.max())
-        if not unit:
+        weighs = counted > 0
+        if not weighs.any():
             return FittedThreshold(torch.tensor(worst, dtype=torch.float64))  # of a group that weighs nothing
+        if (counted[weighs] == counted.max()).all():  # as without weights, ties and halves included
+            return constraint.fit_values(torch.from_numpy(entries.values[weighs].reshape(-1, self.classes)), worst)
+        ladder = Ladder.of(entries.values, counted, self.ordering.descending)
         wanted = constraint.size * ladder.total / self.classes
-        if bool(((counted == 0) | (counted == unit)).all()):
-            wanted = Fraction(unit * round_half_up(wanted / unit))  # as without weights
         upper = int(np.searchsorted(ladder.sums, math.ceil(wanted)))  # the first with at least this weight
         sums = np.concatenate([[0], ladder.sums])
         upper = min(upper, len(ladder.sums) - 1)
