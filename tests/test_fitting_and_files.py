@@ -429,10 +429,11 @@ def within(path):
 
 
 @pytest.mark.parametrize("kind", [lambda number: OSError(number, os.strerror(number)), rust], ids=["system", "rust"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=["disk", "quota", "limit"])
 @pytest.mark.parametrize("write", [filled_file, within], ids=["file", "folder"])
-def test_a_disk_that_fills_up_is_one_sentence_with_the_path_and_what_to_do(tmp_path, monkeypatch, write, kind):
+def test_a_disk_that_fills_up_is_one_sentence_with_the_path_and_what_to_do(tmp_path, monkeypatch, write, kind, number):
     def full(self, *args, **kwargs):
-        raise kind(errno.ENOSPC)
+        raise kind(number)
 
     monkeypatch.setattr("pathlib.Path.write_text", full)
     with pytest.raises(PlaceError) as caught:

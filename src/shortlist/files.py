@@ -373,7 +373,7 @@ def is_full(error: Exception) -> bool:
     (True, False)
     """
     number = getattr(error, "errno", None)
-    return number in FULL or f"(os error {errno.ENOSPC})" in str(error)
+    return number in FULL or any(f"(os error {code})" in str(error) for code in FULL)
 
 
 def system_reason(error: BaseException) -> str | None:

@@ -203,3 +203,9 @@ def test_bands_where_all_pairs_of_a_bin_agree_count_rows():
     assert high.item() == 1
     assert low.item() == pytest.approx(2 / (2 + square))
     assert frequency_bands(table).low.item() == pytest.approx(10 / (10 + square))
+
+
+def test_a_frequency_of_1_or_0_is_in_its_interval_for_any_number_of_rows():
+    rows = torch.arange(1, 2_000, dtype=torch.float64)
+    assert (frequency_bands(torch.stack([rows, rows, rows])).high == 1).all()
+    assert (frequency_bands(torch.stack([rows, rows, 0 * rows])).low == 0).all()

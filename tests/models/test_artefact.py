@@ -327,6 +327,18 @@ def test_a_classifier_that_was_left_aside_is_found(saved):
     assert Classifier.load(saved).network.backbone_name == "mlp-8"
 
 
+def test_a_classifier_that_is_being_replaced_is_read_a_moment_later(saved, monkeypatch):
+    aside, waited = saved.rename(saved.parent / ".model.old.abc"), []  # as between the two renames
+
+    def sleep(seconds):
+        waited.append(seconds)
+        aside.rename(saved)
+
+    monkeypatch.setattr("shortlist.models.replaced.time.sleep", sleep)
+    assert Classifier.load(saved).network.backbone_name == "mlp-8"
+    assert len(waited) == 1
+
+
 def test_an_unfitted_link_is_not_saved(tmp_path):
     with pytest.raises(InputError, match="has not been fitted"):
         of_features(link=Quasibinary()).save(tmp_path / "x")
