@@ -288,3 +288,12 @@ def test_texts_match_groups_that_are_texts_as_those_that_are_numbers():
         ShortlistWarning, match="3 of 7 rows are of no site that was among the calibration rows: '1.1', '3.00', 'x'"
     ):
         rule.predict([[0.7, 0.3]] * 7, groups=["3", "3.0", "1.10", "1.1", "3.00", "TRUE", "x"])
+
+
+@pytest.mark.parametrize("asked", [[1, 2], [1.0, 2.0], ["1", "2"], ["1", "2.0"], np.array([1, 2], np.int32)], ids=str)
+def test_whole_numbers_find_the_groups_that_were_written_as_fractions(asked):
+    """As pandas writes whole numbers beside missing ones, 1.0 and 2.0."""
+    probs, groups = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]], ["1.0", "2.0", "north", "1.5.0"]
+    rule = by(lac(0.4), "site", 1).fit(probs, [0, 0, 1, 1], groups=groups)
+    assert rule.groups.unknown(asked, 2) is None
+    assert rule.groups.unknown(["1.5"], 1) is not None

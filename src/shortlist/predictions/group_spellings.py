@@ -1,4 +1,4 @@
-"""Which group a text stands for: 3.0 is the group 3, true the group True and 12:30 the group 12:30:00, unless one is spelt so.
+"""Which group a text stands for: 3.0 is the group 3, or 3 the group 3.0, and 12:30 the group 12:30:00, unless one is spelt so.
 
 A column is read as numbers, truth values or times if all its cells are such. So the same cell may be a group of a typed column
 in one file and a text in another, and has to find its group from the cell alone, whatever is beside it.
@@ -31,11 +31,20 @@ def group_of(text: str, known: Container[str]) -> str | None:
 
     >>> [group_of(text, {"3", "1.10", "True", "12:30:00"}) for text in ("1.10", "1.1", "3.0", "3.00", "TRUE", "12:30", "x")]
     ['1.10', None, '3', None, 'True', '12:30:00', None]
+    >>> group_of("3", {"3.0", "north"})
+    '3.0'
     """
     if text in known:
         return text
+    return next((name for name in _other_names(text) if name in known), None)
+
+
+def _other_names(text: str) -> list[str]:
+    """What an entry may be called if not as it is spelt; 3.0 is what programs make of 3 beside missing numbers."""
     name = name_of_number(text) if is_plain_number(text) else name_of_value(text)
-    return name if name is not None and name in known else None
+    if name is None:
+        return []
+    return [name, f"{name}.0"] if name.removeprefix("-").isdecimal() else [name]
 
 
 def name_of_value(text: str) -> str | None:

@@ -214,11 +214,7 @@ class Groups(Fitted):
         """The group of each row, texts as the groups they stand for; an error for a number that several of the groups spell."""
         column = as_column(groups, rows, "groups")
         names = as_names(column)
-        if column.dtype.kind == "U":
-            known = set(self.names)
-            spelt = {name: group_of(name, known) or name for name in set(names)}
-            return [spelt[name] for name in names]
-        if self.are_texts:
+        if self.are_texts and column.dtype.kind != "U":
             spellings = Counter(name_of_number(name) for name in self.names)
             merged = next((name for name in names if spellings[name] > 1), None)
             if merged is not None:
@@ -227,7 +223,9 @@ class Groups(Fitted):
                     f"{self.text}: expected the {self.column} of each row as a text, since {several} are groups of their own, "
                     f"got the number {merged}: read the column as text, or write it as text"
                 )
-        return names
+        known = set(self.names)
+        spelt = {name: group_of(name, known) or name for name in set(names)}
+        return [spelt[name] for name in names]
 
     def check_buffers(self, common: Tensor | None) -> None:
         """Raise an error unless what was loaded belongs together, and to this common threshold."""
