@@ -100,7 +100,7 @@ CALM = """
 import sys, torch
 torch.set_num_threads(1)
 import shortlist
-shortlist.train(sys.argv[1], folder=sys.argv[2], epochs=10, device="cpu", report=False, k=2, backbone="plain-8", batch_size=16)
+shortlist.train(sys.argv[1], folder=sys.argv[2], epochs=40, device="cpu", report=False, k=2, backbone="plain-8", batch_size=16)
 """
 
 
@@ -132,8 +132,8 @@ class Killer(Callback):
 @pytest.mark.ray
 def test_workers_that_are_killed_leave_the_weights_as_they_would_be(ray, tmp_path):
     programs = warm.together(2, CALM, TINY, tmp_path / "calm")
-    killer = Killer((2, 6), seed=1)
-    job = resolve_job(TINY, None, {**SETTINGS, "epochs": 10}, tmp_path / "cut")
+    killer = Killer((2, 12), seed=1)  # it hears of an epoch some epochs later, and has to before the last one ends
+    job = resolve_job(TINY, None, {**SETTINGS, "epochs": 40}, tmp_path / "cut")
     train_job(Pool(ray, 2), job, report=False, callback=killer, checkpoint_seconds=0.0)
     said = [program.communicate()[1] for program in programs]
     assert [program.returncode for program in programs] == [0, 0], said
