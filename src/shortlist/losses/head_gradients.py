@@ -14,7 +14,7 @@ ADDS_TO_FLOAT32 = "dtype_out" in torch.ops.aten.addmm.overloads()
 # Rows of which torch sums the columns at once: on a GPU it splits more of them among blocks, whose sums take more memory than
 # the scores themselves, 154 MB for 1,024 rows of 43,000 classes.
 SUMMED_AT_ONCE = 512
-ROWS_OF_ONES = 8  # a product with fewer is no faster
+ROWS_OF_ONES = 8  # of a product whose rows are all the same sum: matrix products are made for several
 
 
 class Features:
@@ -102,7 +102,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor, *, first: bool) -> 
 
 
 def _add_columns(total: Tensor, values: Tensor) -> None:
-    """``total += values.sum(0)``; of half precision on a GPU by a product with ones, in under two thirds of the time."""
+    """``total += values.sum(0)``; of half precision on a GPU by a product with ones (H200: .6 of the time)."""
     if total.is_cuda and ADDS_TO_FLOAT32 and total.dtype != values.dtype and len(values):
         total += torch.mm(values.new_ones(ROWS_OF_ONES, len(values)), values, out_dtype=total.dtype)[0]
         return

@@ -121,8 +121,8 @@ def frequency_bands(table: Tensor, moments: Tensor | None = None) -> Bands:
     square = NORMAL_95**2 / n
     centre = (share + square / 2) / (1 + square)
     half = (share * (1 - share) * square + square * square / 4).sqrt() / (1 + square)
-    # The interval holds the frequency, 0 and 1 too, whatever is rounded.
-    return Bands((centre - half).clamp(min=0).minimum(share), (centre + half).clamp(max=1).maximum(share))
+    # The interval holds the frequency: a sum that is rounded may end just below a frequency of 1.
+    return Bands((centre - half).clamp(min=0), (centre + half).clamp(max=1).maximum(share))
 
 
 def _design_effect(count: Tensor, share: Tensor, moments: Tensor) -> Tensor:
